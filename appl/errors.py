@@ -163,7 +163,7 @@ class RunWaiting(BaseException):
 
     def __init__(self, waits: Iterable[Awaited] = ()) -> None:
         self.waits = tuple(waits)
-        some = "; ".join(f"{each.text} ({each.address})" for each in self.waits[:3])
+        some = "; ".join(f"{wait.text} ({wait.address})" for wait in self.waits[:3])
         more = f"; and {len(self.waits) - 3} more" if len(self.waits) > 3 else ""
         super().__init__(f"the run waits: {some or 'for something outside'}{more}")
 
@@ -429,13 +429,13 @@ class ReplayStuck(DivergenceError):
     """Every program waits and no recorded answer can be released."""
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+def nearest(word: str, words: Iterable[str], cutoff: float = 0.5) -> str:
     """``; did you mean 'x'?`` for the known word closest to *word*, or an empty string.
 
     *cutoff* is the required similarity, from 0 to 1.
     """
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=cutoff)
+    return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
 _A_FUTURE = (
@@ -486,8 +486,8 @@ def note_advice(error: BaseException) -> None:
 def _items(error: BaseException) -> list[object]:
     """What was wrong in a response of FastAPI, whose text would wait for the answers in it."""
     errors = getattr(error, "errors", None)
-    found = errors() if callable(errors) else ()
-    return list(found) if isinstance(found, Iterable) else []
+    problems = errors() if callable(errors) else ()
+    return list(problems) if isinstance(problems, Iterable) else []
 
 
 def _is_of_future(item: object) -> bool:

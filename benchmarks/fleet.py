@@ -449,7 +449,7 @@ class Ours:
         who = self._conversations.setdefault(agent, CachedConversation("", self._kind))
         counts = self._body.counts()
         if counts is not None:
-            least, most = counts.left(agent.turn + 1, None)
+            least, most = counts.remaining(agent.turn + 1, None)
             who.least = agent.turn + 1 + least
             who.most = inf if most is None else agent.turn + 1 + most
             who.length = min(max(FIRST_TURNS, who.least), who.most)

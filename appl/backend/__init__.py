@@ -93,11 +93,11 @@ class Sampling:
         It is made once per object: use one ``Sampling`` for many requests with the same options.
         """
         if self._canonical is None:
-            object.__setattr__(self, "_canonical", canonical(self._given()))
+            object.__setattr__(self, "_canonical", canonical(self._fields_set()))
         assert self._canonical is not None
         return self._canonical
 
-    def _given(self) -> dict[str, object]:
+    def _fields_set(self) -> dict[str, object]:
         return {
             name: dict(value) if name == "extra" else value
             for name in self.__slots__
@@ -460,8 +460,8 @@ def offers(value: object, protocol: Callable[..., _P]) -> TypeGuard[_P]:
     which takes twenty times as long before Python 3.12.
     """
     return all(
-        (found := getattr(value, name, _MISSING)) is not _MISSING
-        and (found is not None or not is_method)
+        (member := getattr(value, name, _MISSING)) is not _MISSING
+        and (member is not None or not is_method)
         for name, is_method in _members(protocol)
     )
 
@@ -501,15 +501,15 @@ def check_media(profile: Profile, prompt: HasNeeds | None) -> None:
 
 
 def check_provider_fields(
-    profile: Profile, messages: Messages | None, taken: frozenset[str] = frozenset()
+    profile: Profile, messages: Messages | None, allowed: frozenset[str] = frozenset()
 ) -> None:
-    """Raise ``Unsupported`` for a field that the user gave to a message, unless it is *taken*."""
+    """Raise ``Unsupported`` for a field that the user gave to a message, unless it is *allowed*."""
     if messages is None or not messages.provided:
         return
     for link in messages.links():
-        given = link.outline.provider_fields
-        names = () if given is None or given.source else given.names
-        wrong = [name for name in names if name not in taken]
+        fields = link.outline.provider_fields
+        names = () if fields is None or fields.source else fields.names
+        wrong = [name for name in names if name not in allowed]
         if wrong:
             raise Unsupported(
                 f"backend {profile.name!r} sends no field {wrong[0]!r} of a message: leave it out"
@@ -548,7 +548,9 @@ def _packages(place: str) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def _packages_as_of(place: str, changed_ns: int) -> tuple[str, ...]:
     """The folders of metadata in *place*, which is listed again when it has changed."""
-    return tuple(sorted(found.name for found in Path(place).iterdir() if found.suffix in _METADATA))
+    return tuple(
+        sorted(folder.name for folder in Path(place).iterdir() if folder.suffix in _METADATA)
+    )
 
 
 def load(name: str, settings: Mapping[str, object] | None = None) -> Backend:
@@ -570,19 +572,19 @@ def load(name: str, settings: Mapping[str, object] | None = None) -> Backend:
                 "function that makes a backend"
             )
     else:
-        found = installed()
-        if name not in found:
-            known = ", ".join(sorted(found)) or "none"
+        backends = installed()
+        if name not in backends:
+            names = ", ".join(sorted(backends)) or "none"
             raise BackendNotFound(
-                f"no backend named {name!r} is installed (installed: {known})"
-                f"{nearest(name, found)}; write a name from that list or 'module:attribute'"
+                f"no backend named {name!r} is installed (installed: {names})"
+                f"{nearest(name, backends)}; write a name from that list or 'module:attribute'"
             )
-        factory = _imported(name, found[name])
+        factory = _imported(name, backends[name])
     if isinstance(factory, type) and not hasattr(factory, "__getattr__"):
         _check_protocol(name, factory, ("complete", "aclose"))
-    made = factory(**(settings or {}))
-    _check_protocol(name, made, ("profile", "complete", "aclose"))
-    return cast(Backend, made)
+    backend = factory(**(settings or {}))
+    _check_protocol(name, backend, ("profile", "complete", "aclose"))
+    return cast(Backend, backend)
 
 
 def named(name: str) -> Any:
@@ -605,12 +607,12 @@ def named(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-def _check_protocol(name: str, made: object, wanted: Sequence[str]) -> None:
-    """Refuse *made*, or the class that will make it, if it is no backend."""
-    missing = [attribute for attribute in wanted if not hasattr(made, attribute)]
+def _check_protocol(name: str, backend: object, wanted: Sequence[str]) -> None:
+    """Refuse *backend*, or the class that will make it, if it is no backend."""
+    missing = [attribute for attribute in wanted if not hasattr(backend, attribute)]
     if missing:
         raise ConfigError(
-            f"{name!r} is no backend: {made!r:.80} has no {' and no '.join(missing)}; write "
+            f"{name!r} is no backend: {backend!r:.80} has no {' and no '.join(missing)}; write "
             "module:attribute of a class, or of a function that makes a backend"
         )
 

@@ -79,12 +79,12 @@ def number_in(value: Any, name: str) -> float:
     if type(value) not in (float, int):
         raise WrongField(f"{name} must be a number, got {type(value).__name__}")
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
         raise WrongField(f"{name} is too large a number") from None
-    if math.isnan(found) or found == math.inf:
-        raise WrongField(f"{name} must be a number, got {found}")
-    return found
+    if math.isnan(number) or number == math.inf:
+        raise WrongField(f"{name} must be a number, got {number}")
+    return number
 
 
 def read_json(body: bytes | str) -> Any:
@@ -162,8 +162,8 @@ def matches(pattern: str, text: str) -> bool | None:
         return None
 
 
-def check_response(response: object, who: str) -> None:
-    """Raise ``MalformedResponse`` unless *response* is a valid answer; *who* gave it.
+def check_response(response: object, server: str) -> None:
+    """Raise ``MalformedResponse`` unless *response*, which *server* gave, is a valid answer.
 
     Every backend's answers pass here, including those of backends that users write.
     """
@@ -172,11 +172,11 @@ def check_response(response: object, who: str) -> None:
     try:
         _check(response)
     except WrongField as error:
-        raise MalformedResponse(f"{who} gave an answer that is none: {error}") from None
+        raise MalformedResponse(f"{server} gave an answer that is none: {error}") from None
     except (TypeError, ValueError, AttributeError) as error:
         kind = type(error).__name__
         raise MalformedResponse(
-            f"{who} gave an answer that is none: its form is another ({kind})"
+            f"{server} gave an answer that is none: its form is another ({kind})"
         ) from None
 
 

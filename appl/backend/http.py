@@ -49,24 +49,24 @@ def errors_of_http(
     status: int,
     headers: Headers,
     body: str | bytes | object,
-    who: str,
+    server: str,
     *,
     secrets: Iterable[str] = (),
     now: float | None = None,
 ) -> BackendError:
-    """The error for an HTTP answer of *who*, in the form of :func:`asked_of`.
+    """The error for an HTTP answer of *server*, in the form of :func:`describe_server`.
 
     *body* is text, bytes, or JSON that was read already. *secrets* are masked in the message, and
     so is everything that looks like a key. *now* is the time in seconds since the epoch, against
     which dates in headers are read.
     """
     if 300 <= status < 400:
-        return redirected(status, _named(headers, "location"), who)
+        return redirected(status, _named(headers, "location"), server)
     text = _text(body)[:ERROR_BYTES]
-    message = said_in(text, secrets)
+    message = message_in_body(text, secrets)
     wait = retry_after(headers, text, now) if status in _WAITS or status >= 500 else None
     kind, advice = _meaning(status, text, wait)
-    shown = f"{who} answered {status}{f': {message}' if message else ''}"
+    shown = f"{server} answered {status}{f': {message}' if message else ''}"
     error = kind(f"{shown}; {advice}" if advice else shown, retry_after=wait, status=status)
     if kind is BackendRefused or not kind.retriable:
         error.retry_after = None
@@ -74,7 +74,7 @@ def errors_of_http(
 
 
 def error_of_payload(
-    payload: object, who: str, *, headers: Headers | None = None, secrets: Iterable[str] = ()
+    payload: object, server: str, *, headers: Headers | None = None, secrets: Iterable[str] = ()
 ) -> BackendError:
     """The error that a server wrote into an answer or a stream that began with status 200.
 
@@ -82,7 +82,7 @@ def error_of_payload(
     or else its words; where neither is known, the server failed inside.
     """
     status = _status_in(payload) or _status_by_words(_text(payload)[:ERROR_BYTES])
-    return errors_of_http(status, headers or {}, payload, who, secrets=secrets)
+    return errors_of_http(status, headers or {}, payload, server, secrets=secrets)
 
 
 def is_error(data: Mapping[str, object]) -> bool:
@@ -95,23 +95,23 @@ def is_error(data: Mapping[str, object]) -> bool:
 
 
 def not_json(
-    body: str | bytes, who: str, *, content_type: str = "", secrets: Iterable[str] = ()
+    body: str | bytes, server: str, *, content_type: str = "", secrets: Iterable[str] = ()
 ) -> MalformedResponse:
     """The error for an answer with status 200 that is no JSON: a page, half a text.
 
-    *who* was asked, in the form of :func:`asked_of`.
+    *server* was asked, in the form of :func:`describe_server`.
     """
     text = _text(body)
     page = "html" in content_type.lower() or _HTML.match(text) is not None
     what = "an HTML page" if page else ("nothing" if not text.strip() else "no JSON")
     shown = excerpt(text, secrets)
     advice = "; a proxy or the wrong base_url may stand in between" if page else ""
-    return MalformedResponse(f"{who} answered 200 with {what}: {shown!r}{advice}", status=200)
+    return MalformedResponse(f"{server} answered 200 with {what}: {shown!r}{advice}", status=200)
 
 
-def redirected(status: int, location: str, who: str) -> BackendRefused:
+def redirected(status: int, location: str, server: str) -> BackendRefused:
     """The error for a redirect, which is not followed: keys and prompts are for one server."""
-    return BackendRefused(f"{who} answered {status}: {redirection(location)}", status=status)
+    return BackendRefused(f"{server} answered {status}: {redirection(location)}", status=status)
 
 
 def redirection(location: str) -> str:
@@ -120,13 +120,13 @@ def redirection(location: str) -> str:
     return f"{where}, and redirects are not followed: check the URL in the settings"
 
 
-def too_long(who: str, most: int = ANSWER_BYTES) -> MalformedResponse:
+def too_long(server: str, most: int = ANSWER_BYTES) -> MalformedResponse:
     """The error for an answer of more than *most* bytes."""
-    return MalformedResponse(f"{who} sent an answer of more than {most >> 20} MiB", status=200)
+    return MalformedResponse(f"{server} sent an answer of more than {most >> 20} MiB", status=200)
 
 
 def unreachable(
-    error: BaseException, who: str, *, begun: bool = False, secrets: Iterable[str] = ()
+    error: BaseException, server: str, *, begun: bool = False, secrets: Iterable[str] = ()
 ) -> BackendUnavailable:
     """The error for a connection that failed, or broke off after it had *begun*."""
     message = excerpt(str(error), secrets)
@@ -134,10 +134,10 @@ def unreachable(
     what = "broke the connection off" if begun else "cannot be reached"
     advice = "" if begun else "; is it running, and is its URL right?"
     worked = None if begun else False
-    return BackendUnavailable(f"{who} {what} ({cause}){advice}", worked=worked)
+    return BackendUnavailable(f"{server} {what} ({cause}){advice}", worked=worked)
 
 
-def asked_of(backend: str, model: str = "", url: str = "") -> str:
+def describe_server(backend: str, model: str = "", url: str = "") -> str:
     """The description of a server for errors: backend, model and host, without credentials."""
     host = host_of(url)
     about = ", ".join(part for part in (model and f"model {model}", host and f"at {host}") if part)
@@ -191,7 +191,7 @@ def host_of(url: str) -> str:
 _WAITS = frozenset({408, 409, 413, 425, 429})
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|h|hours?|m|mins?|minutes?|s|seconds?)")
 _SECONDS = {"ms": 0.001, "mi": 60.0, "m": 60.0, "h": 3600.0, "s": 1.0}
-_AGAIN = re.compile(
+_RETRY_IN = re.compile(
     r"(?:try again|retry)\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|hours?|h"
     r"|minutes?|mins?|m|seconds?|s)(?![a-z])\s*)+)",
     re.IGNORECASE,
@@ -211,12 +211,12 @@ def retry_after(headers: Headers, body: str = "", now: float | None = None) -> f
     in the *body*, Google's ``retryDelay`` and sentences like "try again in 1.2s". Never negative.
     """
     at = time.time() if now is None else now
-    found = {name.lower(): value.strip() for name, value in headers.items()}
-    wait = _milliseconds(found.get("retry-after-ms", ""))
+    fields = {name.lower(): value.strip() for name, value in headers.items()}
+    wait = _milliseconds(fields.get("retry-after-ms", ""))
     if wait is None:
-        wait = _moment(found.get("retry-after", ""), at)
+        wait = _moment(fields.get("retry-after", ""), at)
     if wait is None:
-        wait = _reset(found, at)
+        wait = _reset(fields, at)
     if wait is None:
         wait = _in_body(body)
     return wait if wait is None else max(0.0, wait)
@@ -261,9 +261,9 @@ _RESET = re.compile(
 
 def _reset(headers: Headers, now: float) -> float | None:
     resets = {name: _moment(headers[name], now) for name in headers if _RESET.fullmatch(name)}
-    known = {name: wait for name, wait in resets.items() if wait is not None}
-    spent = [w for name, w in known.items() if _is_spent(headers, name)]
-    return max(spent or known.values(), default=None)
+    waits = {name: wait for name, wait in resets.items() if wait is not None}
+    spent = [w for name, w in waits.items() if _is_spent(headers, name)]
+    return max(spent or waits.values(), default=None)
 
 
 def _is_spent(headers: Headers, reset: str) -> bool:
@@ -274,8 +274,8 @@ def _in_body(body: str) -> float | None:
     delay = _DELAY.search(body)
     if delay is not None:
         return float(delay[1])
-    again = _AGAIN.search(body)
-    return _duration(again[1]) if again is not None else None
+    match = _RETRY_IN.search(body)
+    return _duration(match[1]) if match is not None else None
 
 
 # -- what a status means
@@ -318,7 +318,7 @@ def _meaning(status: int, body: str, wait: float | None) -> _Meaning:
     if status in (402, 429) and (status == 402 or _NO_MONEY.search(body)):
         return BackendRefused, "the account has no credit left, and asking again does not help"
     if status in (429, 529):
-        return BackendBusy, _come_again(wait)
+        return BackendBusy, _retry_phrase(wait)
     if status in (408, 409, 425) or status >= 500:
         return _failed_inside(status, body, wait)
     if status < 300:
@@ -332,7 +332,7 @@ def _failed_inside(status: int, body: str, wait: float | None) -> _Meaning:
     if status in (501, 505):
         return BackendRefused, "it does not have what was asked for: check the URL"
     if status == 503 and (wait is not None or _BUSY.search(body)):
-        return BackendBusy, _come_again(wait)
+        return BackendBusy, _retry_phrase(wait)
     return BackendUnavailable, ""
 
 
@@ -350,7 +350,7 @@ def _refused(status: int, body: str) -> _Meaning:
     return BackendRefused, ""
 
 
-def _come_again(wait: float | None) -> str:
+def _retry_phrase(wait: float | None) -> str:
     return "" if wait is None else f"it asks to be left alone for {wait:.3g} s"
 
 
@@ -407,8 +407,8 @@ def masked(text: str, secrets: Iterable[str] = ()) -> str:
     It masks *secrets*, those of the environment, texts that look like a key, and a URL's
     credentials.
     """
-    known = _mask(tuple(secret for secret in (*secrets, *of_environment()) if secret))
-    return without_likely_keys(known(text), UNRECORDED)
+    mask_secrets = _mask(tuple(secret for secret in (*secrets, *of_environment()) if secret))
+    return without_likely_keys(mask_secrets(text), UNRECORDED)
 
 
 @lru_cache(maxsize=4)  # that of each backend, whose errors may be many
@@ -422,7 +422,7 @@ def excerpt(body: str | bytes, secrets: Iterable[str] = ()) -> str:
     return line if len(line) <= EXCERPT else f"{line[: EXCERPT - 1]}…"
 
 
-def said_in(body: str, secrets: Iterable[str] = ()) -> str:
+def message_in_body(body: str, secrets: Iterable[str] = ()) -> str:
     """The message in the body of a server's error, or the whole text if it has none."""
     try:
         value = read_json(body)
@@ -438,9 +438,9 @@ def _message(value: object) -> str:
     if not isinstance(value, Mapping):
         return value if isinstance(value, str) else ""
     for key in ("error", "message", "detail", "msg", "error_description"):
-        found = _message(value[key]) if key in value else ""
-        if found:
-            return found
+        message = _message(value[key]) if key in value else ""
+        if message:
+            return message
     return ""
 
 

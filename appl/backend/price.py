@@ -85,12 +85,12 @@ class Price:
         if price is None:
             return None
         for_prompt, for_answer, for_cached = price._per_token
-        found = usage.written_tokens
-        if found is None and price._written[0] > for_prompt:
+        written_tokens = usage.written_tokens
+        if written_tokens is None and price._written[0] > for_prompt:
             return None
         cached = min(usage.cached_tokens or 0, prompt)
         hour = min(usage.written_1h_tokens or 0, prompt - cached)
-        written = min(found or 0, prompt - cached - hour)
+        written = min(written_tokens or 0, prompt - cached - hour)
         return _up(
             (prompt - cached - written - hour) * for_prompt
             + cached * for_cached
@@ -113,8 +113,8 @@ class Price:
         price = None if at is None else at._for(prompt)
         if price is None:
             every = [self, *(price for _, price in self.tiers)]
-            every = [found for each in every if (found := each._for(prompt)) is not None]
-            return max((each.trillionths(prompt, answer, hour=hour) for each in every), default=0)
+            every = [cost for price in every if (cost := price._for(prompt)) is not None]
+            return max((price.trillionths(prompt, answer, hour=hour) for price in every), default=0)
         for_prompt, for_answer, for_cached = price._per_token
         dearest = max(for_prompt, for_cached, price._written[0], price._written[1] if hour else 0)
         return prompt * dearest + answer * for_answer
@@ -156,14 +156,14 @@ class Overridden:
         price = self.own.get(model)
         return self.brought.get(model) if price is None else price
 
-    def cost(self, asked: str, response: Response) -> int | None:
+    def cost(self, model: str, response: Response) -> int | None:
         """The cost of a live answer in millionths, ``None`` if it is unknown.
 
         Every backend uses this order: the user's own price of the model; the cost reported with the
         answer; the price that the backend brought; the user's price of every other model. The model
-        is the *asked* one, otherwise the one that answered.
+        is the *model* one, otherwise the one that answered.
         """
-        models = tuple(filter(None, (asked, response.model)))
+        models = tuple(filter(None, (model, response.model)))
         own = next(filter(None, map(self.own.get, models)), None) if self.own else None
         cost = None if own is None else own.cost(response.usage)
         if cost is None:
@@ -190,8 +190,8 @@ def price_of(row: object) -> Price:
     amounts = {name: value for name, value in row.items() if name not in TIERS}
     for name, value in amounts.items():
         if name not in KINDS:
-            known = ", ".join((*KINDS, *TIERS))
-            raise InvalidOption(f"unknown {name!r}{nearest(str(name), KINDS)} (known: {known})")
+            kinds = ", ".join((*KINDS, *TIERS))
+            raise InvalidOption(f"unknown {name!r}{nearest(str(name), KINDS)} (known: {kinds})")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidOption(f"{name} must be a number of at least 0, got {value!r}")
     if "prompt" not in row or "answer" not in row:
@@ -217,11 +217,11 @@ def money(millionths: int | None) -> str:
     return f"${whole}.{parts.rstrip('0').ljust(2, '0')}"
 
 
-def total(known: int | None, unknown: int) -> str:
-    """A sum for a human: the sum of the ``known`` costs, beside so many ``unknown`` ones."""
+def total(total_cost: int | None, unknown: int) -> str:
+    """A sum for a human: the sum of the ``total_cost`` costs, beside so many ``unknown`` ones."""
     if not unknown:
-        return money(known)
-    return f"at least {money(known)}" if known else "unknown"
+        return money(total_cost)
+    return f"at least {money(total_cost)}" if total_cost else "unknown"
 
 
 def limit_of(units: float) -> int:
@@ -236,12 +236,12 @@ def tokens_in(text: str) -> int:
 
 def prompt_tokens(messages: Messages | None, tools: Sequence[str], schema: str) -> int:
     """An estimate of the tokens of a prompt, with its *tools* and its *schema*."""
-    return _said(messages) + sum(map(tokens_in, tools)) + tokens_in(schema)
+    return _chain_tokens(messages) + sum(map(tokens_in, tools)) + tokens_in(schema)
 
 
-def _said(chain: Messages | None) -> int:
+def _chain_tokens(chain: Messages | None) -> int:
     """The estimate of a chain, cached with each link, so that a growing chat is read once."""
-    key, fresh, link = _said, list[Messages](), chain
+    key, fresh, link = _chain_tokens, list[Messages](), chain
     while link is not None and key not in link.cache:
         fresh.append(link)
         link = link.parent

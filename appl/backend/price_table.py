@@ -81,7 +81,7 @@ class Seller:
 
     def get(self, model: str, /) -> Price | None:
         """The price of *model*, if the table has one."""
-        row = _found(self.name, model) if model else None
+        row = _row_for(self.name, model) if model else None
         return None if row is None else row.price
 
 
@@ -90,10 +90,10 @@ def row_of(name: str) -> PriceRow | None:
     name = name.removeprefix("litellm/")
     seller, _, model = name.partition("/")
     if seller in sellers():
-        return _found(seller, model)
+        return _row_for(seller, model)
     if "/" in name:
         return None
-    rows = (_found(maker, name) for maker in MAKERS)
+    rows = (_row_for(maker, name) for maker in MAKERS)
     return next((row for row in rows if row is not None), None)
 
 
@@ -133,7 +133,7 @@ def _table() -> Mapping[str, Any]:
 
 
 @cache
-def _found(seller: str, model: str) -> PriceRow | None:
+def _row_for(seller: str, model: str) -> PriceRow | None:
     rows = _table()["models"]
     for name in _spellings(model):
         about = rows.get(f"{seller}/{name}")

@@ -57,16 +57,16 @@ def with_callers(frame: FrameType | None) -> list[FrameType]:
 
 
 def _with_callers(innermost: Iterator[FrameType | None]) -> list[FrameType]:
-    found: deque[Any] = deque()
+    frames: deque[Any] = deque()
     steps: Iterator[Any] = chain(innermost, repeat("f_back"))
     stack = accumulate(steps, getattr)
     _pause()
     try:
         with contextlib.suppress(AttributeError):  # ``None`` has no caller
-            found.extend(stack)
+            frames.extend(stack)
     finally:
         _go_on()
-    return list(filter(None, found))
+    return list(filter(None, frames))
 
 
 def _pause() -> None:

@@ -28,13 +28,13 @@ class AlternativeNames(Protocol):
         self,
         fields: dict[str, object],
         extra: dict[str, object],
-        known: Set[str],
+        parameters: Set[str],
         typed: bool,
         messages: object = None,
     ) -> dict[str, Any]:
         """Put what *extra* says of the sampling into *fields*; return the other options.
 
-        Both are taken out of *extra*. The names in *known* are the backend's own, and stay.
+        Both are taken out of *extra*. The names in *parameters* are the backend's own, and stay.
         *typed* says that there is a ``response_format``; *messages* are those that were given.
         """
 
@@ -47,11 +47,11 @@ class AlternativeNames(Protocol):
     def arguments(self, f: object, arguments: dict[str, object]) -> dict[str, object]:
         """The *arguments* of ``call`` that are meant for *f*."""
 
-    def decorator(self, options: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
-        """The *options* of ``ppl`` under the names in *known*. Raises ``UnknownOption``."""
+    def decorator(self, options: dict[str, Any], parameters: Collection[str]) -> dict[str, Any]:
+        """The *options* of ``ppl`` under the names in *parameters*. Raises ``UnknownOption``."""
 
-    def context(self, ctx: str, known: Collection[str]) -> str:
-        """The context in *known* that ``ppl(ctx=…)`` means; *ctx* itself if there is none."""
+    def context(self, ctx: str, contexts: Collection[str]) -> str:
+        """The context in *contexts* that ``ppl(ctx=…)`` means; *ctx* itself if there is none."""
 
 
 class Layouts(Protocol):
@@ -77,8 +77,8 @@ layouts: Callable[[], Layouts]
 def attribute(owner: object, name: str) -> object:
     """The attribute *name* that the class of *owner* does not have. Raises ``AttributeError``."""
     special = name.startswith("__")  # Python looks for these in every object
-    found = MISSING if special else names().attribute(owner, owner, name)  # noqa: F821 - set by appl
-    if found is MISSING:
+    result = MISSING if special else names().attribute(owner, owner, name)  # noqa: F821 - set by appl
+    if result is MISSING:
         kind = type(owner).__name__
         raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=owner)
-    return found
+    return result

@@ -21,7 +21,9 @@ from types import FrameType
 
 Handler = Callable[[int, FrameType | None], object]
 
-_NUMBERS = sorted(int(each) for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+_NUMBERS = sorted(
+    int(number) for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+)
 
 
 class Shield:
@@ -54,14 +56,17 @@ def shielded() -> AbstractContextManager[None]:
     return nullcontext() if is_up else Shield()
 
 
-_known: tuple[list[object], dict[int, Handler]] = ([], {})
+_cached_handlers: tuple[list[object], dict[int, Handler]] = ([], {})
 
 
 def _handlers() -> dict[int, Handler]:
     """The handlers that are Python functions; looked through again when one has changed."""
-    global _known
+    global _cached_handlers
     current = list(map(getsignal, _NUMBERS))
-    if current != _known[0]:
+    if current != _cached_handlers[0]:
         pairs = zip(_NUMBERS, current, strict=True)
-        _known = current, {n: each for n, each in pairs if not isinstance(each, int | None)}
-    return _known[1]
+        _cached_handlers = (
+            current,
+            {n: handler for n, handler in pairs if not isinstance(handler, int | None)},
+        )
+    return _cached_handlers[1]

@@ -52,8 +52,8 @@ def shown(error: BaseException) -> list[TracebackType]:
     if not users:
         return []
     on_purpose = isinstance(error, ApplError)
-    kept = [entries[i] for i in users] if on_purpose else entries[users[0] :]
-    return [entry for entry in kept if not is_ours(_file(entry))]
+    shown_entries = [entries[i] for i in users] if on_purpose else entries[users[0] :]
+    return [entry for entry in shown_entries if not is_ours(_file(entry))]
 
 
 def trim(error: BaseException) -> None:
@@ -127,13 +127,13 @@ def _linked(entries: list[TracebackType]) -> TracebackType | None:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """*error*, the members of a group, and all their causes."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
         current = todo.pop()
-        if current is None or id(current) in seen:
+        if current is None or id(current) in visited:
             continue
-        seen.add(id(current))
+        visited.add(id(current))
         yield current
         members = current.exceptions if isinstance(current, BaseExceptionGroup) else ()
         todo += [current.__cause__, current.__context__, *members]

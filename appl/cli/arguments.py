@@ -48,9 +48,10 @@ def bind(
         words = words[1:]
     if words and not words[0].startswith("-"):
         raise UsageError(_unnamed(words[0], parameters))
-    given = _parsed(_command(function, parameters, common, prog), words)
+    values_given = _parsed(_command(function, parameters, common, prog), words)
     written = {
-        name: "off" if given.get(_off(name)) else given.pop(_dest(name)) for name in parameters
+        name: "off" if values_given.get(_off(name)) else values_given.pop(_dest(name))
+        for name in parameters
     }
     absent = [
         _flag(name)
@@ -64,13 +65,13 @@ def bind(
         for name, raw in written.items()
         if _is_written(raw)
     }
-    return values, Options(**given)
+    return values, Options(**values_given)
 
 
 def help_text(function: Callable[..., object], common: Sequence[click.Option], prog: str) -> str:
     """The help of *function* as a command: its parameters, then the options of *common*."""
-    made = _command(function, _parameters(function), common, prog)
-    return click.Context(made, info_name=prog, **made.context_settings).get_help()
+    command = _command(function, _parameters(function), common, prog)
+    return click.Context(command, info_name=prog, **command.context_settings).get_help()
 
 
 def wants_help(words: Sequence[str]) -> bool:
@@ -95,11 +96,11 @@ class ProgramCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse *args*, and its own options after the program."""
-        left = super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
             prog = f"{ctx.command_path} {ctx.params['target']}"
             ctx.params["late"] = _peek(ctx.params["arguments"], options_of(self), prog)
-        return left
+        return rest
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Completions for options, the program's first."""
@@ -112,16 +113,18 @@ class ProgramCommand(Command):
 def _peek(words: Sequence[str], common: Sequence[click.Option], prog: str) -> Options:
     """The options of *common* among *words*, ignoring options that are not known yet."""
     lenient = {"ignore_unknown_options": True, "allow_extra_args": True}
-    made = click.Command(prog, params=list(common), context_settings=lenient, add_help_option=False)
-    return Options(**made.make_context(prog, list(words)).params)
+    command = click.Command(
+        prog, params=list(common), context_settings=lenient, add_help_option=False
+    )
+    return Options(**command.make_context(prog, list(words)).params)
 
 
-def _parsed(made: FunctionCommand, words: Sequence[str]) -> dict[str, Any]:
-    """The values of all parameters of *made*. Raises ``UsageError``."""
+def _parsed(command: FunctionCommand, words: Sequence[str]) -> dict[str, Any]:
+    """The values of all parameters of *command*. Raises ``UsageError``."""
     try:
-        context = made.make_context(made.name, list(words))
+        context = command.make_context(command.name, list(words))
     except click.NoSuchOption as error:
-        raise UsageError(_unknown(made, error.option_name)) from None
+        raise UsageError(_unknown(command, error.option_name)) from None
     except click.BadOptionUsage as error:
         raise UsageError(f"{error.option_name} needs a value") from None
     except click.UsageError as error:
@@ -136,11 +139,11 @@ def _unnamed(word: str, parameters: Parameters) -> str:
     return f"give arguments by name, as --name value; got {word!r}{example}"
 
 
-def _unknown(made: FunctionCommand, word: str) -> str:
-    flags = [_flag(name) for name in made.parameters]
-    every = [*flags, *(name for param in made.params for name in param.opts)]
+def _unknown(command: FunctionCommand, word: str) -> str:
+    flags = [_flag(name) for name in command.parameters]
+    every = [*flags, *(name for param in command.params for name in param.opts)]
     takes = f"it takes {', '.join(flags)}" if flags else "it takes none"
-    return f"{made.function} has no parameter {word}{nearest(word, every)} ({takes})"
+    return f"{command.function} has no parameter {word}{nearest(word, every)} ({takes})"
 
 
 def _flag(name: str) -> str:
@@ -166,13 +169,13 @@ def _parameters(function: Callable[..., object]) -> dict[str, tuple[object, obje
         hints = typing.get_type_hints(target, include_extras=True)
     except Exception:  # an annotation that names what is not there is no reason to refuse
         hints = {}
-    found: dict[str, tuple[object, object]] = {}
+    parameters: dict[str, tuple[object, object]] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is _UNKNOWN:
             raise UsageError(f"parameter {name!r} cannot be given by name; remove the '/' after it")
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            found[name] = (hints.get(name, _guess(parameter)), parameter.default)
-    return found
+            parameters[name] = (hints.get(name, _guess(parameter)), parameter.default)
+    return parameters
 
 
 def _guess(parameter: inspect.Parameter) -> object:
@@ -198,12 +201,12 @@ def _command(
     prog: str,
 ) -> FunctionCommand:
     own = [
-        made
+        option
         for name, (annotation, default) in parameters.items()
-        for made in _options(name, annotation, default)
+        for option in _options(name, annotation, default)
     ]
-    taken = {flag for own_option in own for flag in own_option.opts}
-    others = [common_option for common_option in common if taken.isdisjoint(common_option.opts)]
+    own_flags = {flag for own_option in own for flag in own_option.opts}
+    others = [common_option for common_option in common if own_flags.isdisjoint(common_option.opts)]
     return FunctionCommand(function, parameters, name=prog, params=[*own, *others])
 
 

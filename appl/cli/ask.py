@@ -43,18 +43,18 @@ _model_options = combined(
 )
 @_model_options
 @parameters.as_json
-def ask(given: Options) -> None:
+def ask(options: Options) -> None:
     """Ask a model one question and print the answer as it is generated.
 
     The run is recorded: `appl trace show` shows it. If an answer was broken off, asking the same
     question again continues it.
     """
-    _perform("ask", [f"--question={_question(given.question)}"], given)
+    _perform("ask", [f"--question={_question(options.question)}"], options)
 
 
 @appl_command("chat", example="appl chat --model openai/gpt-5-mini\nappl trace resume last")
 @_model_options
-def chat(given: Options) -> None:
+def chat(options: Options) -> None:
     """Talk with a model: each line that you type gets an answer.
 
     /quit or Ctrl-D ends the chat. Ctrl-C ends it too, even during an answer; `appl trace resume`
@@ -62,20 +62,22 @@ def chat(given: Options) -> None:
     """
     with contextlib.suppress(ImportError):
         import readline  # which lets input() edit lines  # noqa: F401
-    given.fresh = True
-    if sys.stdin.isatty() and not given.quiet:
+    options.fresh = True
+    if sys.stdin.isatty() and not options.quiet:
         say("appl: type /quit or Ctrl-D to end the chat")
-    _perform("chat", [], given, PlainDisplay(quiet=True))
+    _perform("chat", [], options, PlainDisplay(quiet=True))
 
 
 def _perform(
-    function: str, words: list[str], given: Options, shower: Display | None = None
+    function: str, words: list[str], command_options: Options, shower: Display | None = None
 ) -> None:
-    """Run *function*; *given* is completed with the remaining options of ``appl run``."""
+    """Run *function*; *command_options* get the remaining options of ``appl run``."""
     missing = {str(parameter.name): () if parameter.multiple else None for parameter in options()}
-    vars(given).update({**missing, **vars(given)})
-    words += [f"--system={given.system}"] if given.system else []
-    perform(Invocation(Target(_PROGRAMS, function), words, given), given, shower)
+    vars(command_options).update({**missing, **vars(command_options)})
+    words += [f"--system={command_options.system}"] if command_options.system else []
+    perform(
+        Invocation(Target(_PROGRAMS, function), words, command_options), command_options, shower
+    )
 
 
 def _question(words: tuple[str, ...]) -> str:

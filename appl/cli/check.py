@@ -68,7 +68,7 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
     section=_AUDIT,
     help="how long one run of it may take",
 )
-def command(given: Options) -> int:
+def command(options: Options) -> int:
     """Look for mistakes and lost parallelism in @ppl functions.
 
     Reads Python files without running them, and reports what @ppl functions do that was probably
@@ -76,25 +76,25 @@ def command(given: Options) -> int:
     the prompt by accident, answers that nothing reads. A comment `# appl: ignore[rule]` on a line
     silences a rule there.
     """
-    if given.replayable is not None:
+    if options.replayable is not None:
         from appl.cli import replayable as audit  # only `appl check --replayable` runs a program
 
-        return int(audit.command(given))
-    if given.rules:
-        print_found(given.json, {"rules": ALL_RULES}, columns(ALL_RULES.items()))
+        return int(audit.command(options))
+    if options.rules:
+        print_found(options.json, {"rules": ALL_RULES}, columns(ALL_RULES.items()))
         return exits.OK
-    for name in (*given.select, *given.ignore):
+    for name in (*options.select, *options.ignore):
         if name not in ALL_RULES:
             raise UsageError(
                 f"there is no rule {name!r}{nearest(name, ALL_RULES)} "
                 f"(rules: {', '.join(ALL_RULES)})"
             )
-    files = list(_files(given.paths or ["."]))
+    files = list(_files(options.paths or ["."]))
     findings: list[LintFinding] = []
     for file in files:
-        findings += _findings(file, given.select, given.ignore)
-    _FORMATS["json" if given.json else given.format](findings, len(files))
-    if not findings and not given.json and given.format == "text" and len(files) == 1:
+        findings += _findings(file, options.select, options.ignore)
+    _FORMATS["json" if options.json else options.format](findings, len(files))
+    if not findings and not options.json and options.format == "text" and len(files) == 1:
         _say_next(files[0])
     return exits.FAILED if findings else exits.OK
 

@@ -108,16 +108,16 @@ class Command(click.Command):
         if "--" not in args or all(param.name != SCRIPT_ARGUMENTS for param in self.params):
             return super().parse_args(ctx, args)
         at = args.index("--")
-        left = super().parse_args(ctx, args[:at])
+        rest = super().parse_args(ctx, args[:at])
         ctx.params[SCRIPT_ARGUMENTS] = (*ctx.params[SCRIPT_ARGUMENTS], *args[at + 1 :])
-        return left
+        return rest
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """The option ``--help``, described in the style of the others."""
-        found = super().get_help_option(ctx)
-        if found is not None:
-            found.help = "show this help and exit"
-        return found
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.help = "show this help and exit"
+        return option
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments and options, section by section."""
@@ -170,12 +170,12 @@ class Group(Command, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command at the beginning of *args*, and the words after it."""
         name, *rest = args
-        found = self.get_command(ctx, name)
+        command = self.get_command(ctx, name)
         if name in self.removed and not ctx.resilient_parsing:
             ctx.fail(f"the command {name!r} was removed; {self.removed[name]}")
-        if found is None and not ctx.resilient_parsing:
+        if command is None and not ctx.resilient_parsing:
             ctx.fail(f"there is no command {name!r}{self._hint(ctx, name)}")
-        return name, found, rest
+        return name, command, rest
 
     def _hint(self, ctx: click.Context, name: str) -> str:
         """The suggestion for *name*, which is no command."""
@@ -243,20 +243,20 @@ def appl_command(
     def decorate(action: Action) -> click.Command:
         @functools.wraps(action)
         def invoked(**values: object) -> int:
-            given = Options(**values)
+            options = Options(**values)
             try:
-                return action(given) or exits.OK
+                return action(options) or exits.OK
             except (SystemExit, BrokenPipeError):
                 raise
             except BaseException as error:
                 from appl.cli.failure import explain  # only a command that fails needs it
 
-                return int(explain(error, given))
+                return int(explain(error, options))
 
-        made: click.Command = click.command(name, cls=cls, **more)(invoked)
+        new_command: click.Command = click.command(name, cls=cls, **more)(invoked)
         if isinstance(under, click.Group):
-            under.add_command(made)
-        return made
+            under.add_command(new_command)
+        return new_command
 
     return decorate
 
@@ -332,11 +332,11 @@ def _nearest_option(error: click.NoSuchOption) -> str:
     if error.ctx is None:
         return ""
     params = error.ctx.command.get_params(error.ctx)
-    known = [name for param in params for name in param.opts]
+    names = [name for param in params for name in param.opts]
     if error.option_name.startswith("--"):
-        return nearest(error.option_name, known)
+        return nearest(error.option_name, names)
     letter = f"--{error.option_name[1:2].lower()}"
-    return nearest(letter, [name for name in known if name.startswith(letter)], 0.0)
+    return nearest(letter, [name for name in names if name.startswith(letter)], 0.0)
 
 
 def _names(param: click.Parameter | None) -> str:

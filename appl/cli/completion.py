@@ -83,9 +83,9 @@ class Bash(BashComplete):
     def format_completion(self, item: CompletionItem) -> str:
         """The type, and the part of the value that bash takes for the last word."""
         breaks = [sign for sign in ":=" if sign in os.environ.get("APPL_BREAKS", ":=")]
-        kept = max((self._begun.rfind(sign) + 1 for sign in breaks), default=0)
+        prefix_length = max((self._begun.rfind(sign) + 1 for sign in breaks), default=0)
         value = self._begun.partition("=")[2] if self._begun.startswith("--") else self._begun
-        cut = max((value.rfind(sign) + 1 for sign in breaks), default=0) if kept else 0
+        cut = max((value.rfind(sign) + 1 for sign in breaks), default=0) if prefix_length else 0
         return f"{item.type},{str(item.value)[cut:]}"
 
 
@@ -93,15 +93,15 @@ class Bash(BashComplete):
     "completion", example="\n".join(f"{line}  # {shell}" for shell, line in _INSTALL.items())
 )
 @argument("shell", type=WordChoice(_SHELLS), metavar="SHELL", help="bash, zsh or fish")
-def command(given: Options) -> int:
+def command(options: Options) -> int:
     """Print a script that makes your shell complete the words after `appl`.
 
     It completes commands, options, the names of recorded runs, and the functions of a file. The
     examples install it for every new shell.
     """
     add_completion_class(Bash, "bash")
-    made: Any = get_completion_class(given.shell)
-    out(made(click.Group("appl"), {}, "appl", VARIABLE).source())
+    shell_class: Any = get_completion_class(options.shell)
+    out(shell_class(click.Group("appl"), {}, "appl", VARIABLE).source())
     return OK
 
 

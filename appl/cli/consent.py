@@ -12,15 +12,15 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import say
 
 
-def require_user(given: Options, what: str) -> None:
+def require_user(options: Options, what: str) -> None:
     """Raise ``UsageError`` if *what* needs consent and nobody can be asked."""
-    if not given.yes and (given.json or not sys.stdin.isatty()):
+    if not options.yes and (options.json or not sys.stdin.isatty()):
         raise UsageError(f"there is no terminal to ask whether to {what}; give --yes to do it")
 
 
-def user_agrees(given: Options, question: str) -> bool:
+def user_agrees(options: Options, question: str) -> bool:
     """True if the user agrees to *question*; with ``--yes`` nobody is asked."""
-    if given.yes:
+    if options.yes:
         return True
     say(f"appl: {question} [y/N] ")
     return sys.stdin.readline().strip().casefold() in ("y", "yes")

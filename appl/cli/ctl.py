@@ -46,7 +46,7 @@ _run_option = option("--run", metavar="RUN", help=_RUN)
 @appl_command("ctl", cls=Group, aliases={"list": "ls"}, example="appl ctl show last --watch")
 @parameters.as_json
 @_watch
-def command(given: Options) -> int | None:
+def command(options: Options) -> int | None:
     """Look at live runs; pause, resume, cancel, set limits.
 
     Shows your live runs and what their calls and programs wait for, and acts on them over a socket
@@ -54,7 +54,7 @@ def command(given: Options) -> int | None:
     recorded or the setting `ctl` is on. Without a command, lists the live runs.
     """
     context = click.get_current_context()
-    return context.invoke(ls, **vars(given)) if context.invoked_subcommand is None else None
+    return context.invoke(ls, **vars(options)) if context.invoked_subcommand is None else None
 
 
 class _Own(Command):
@@ -74,9 +74,9 @@ class _Own(Command):
 @appl_command("ls", cls=_Own, under=command)
 @parameters.as_json
 @_watch
-def ls(given: Options) -> None:
+def ls(options: Options) -> None:
     """List the live runs (the default)."""
-    _shows(given, _runs, _list_lines)
+    _shows(options, _runs, _list_lines)
 
 
 @appl_command("show", cls=_Own, under=command, example="appl ctl show last --watch")
@@ -85,36 +85,36 @@ def ls(given: Options) -> None:
 @switch("--content", help="show the ends of prompts and answers, secrets masked")
 @parameters.as_json
 @_watch
-def show(given: Options) -> None:
+def show(options: Options) -> None:
     """Show a run's calls and programs, and why they wait."""
-    if given.limit < 0:
-        raise UsageError(f"--limit is a number of calls, got {given.limit}")
-    live = _control().find(_run_of(given))
+    if options.limit < 0:
+        raise UsageError(f"--limit is a number of calls, got {options.limit}")
+    live = _control().find(_run_of(options))
 
     def look() -> Any:
-        return _control().ask(live.path, "show", limit=given.limit, content=given.content)
+        return _control().ask(live.path, "show", limit=options.limit, content=options.content)
 
-    _shows(given, look, view_lines)
+    _shows(options, look, view_lines)
 
 
 def _runs() -> list[dict[str, object]]:
-    found = []
+    entries = []
     for live in _control().live_runs():
         error = {"error": live.error} if live.error else {}
-        found.append({"run": live.name, **live.about, **error})
-    return found
+        entries.append({"run": live.name, **live.about, **error})
+    return entries
 
 
 def _shows(
-    given: Options, look: Callable[[], object], lines: Callable[[Any], Iterator[str]]
+    options: Options, look: Callable[[], object], lines: Callable[[Any], Iterator[str]]
 ) -> None:
     """Show the result of *look*, once or, with ``--watch``, as long as there is one."""
-    if not given.watch:
-        found = look()
-        out(as_json(found) if given.json else "\n".join(lines(found)))
-    elif given.json or not sys.stdout.isatty():
-        for found in _again(look):
-            out(as_json(found) if given.json else "\n".join([*lines(found), ""]))
+    if not options.watch:
+        result = look()
+        out(as_json(result) if options.json else "\n".join(lines(result)))
+    elif options.json or not sys.stdout.isatty():
+        for result in _again(look):
+            out(as_json(result) if options.json else "\n".join([*lines(result), ""]))
     else:
         _live(look, lines)
 
@@ -124,15 +124,15 @@ def _again(look: Callable[[], object]) -> Iterator[object]:
     last: object = None
     while True:
         try:
-            found = look()
+            result = look()
         except ControlError as error:
             if last is None or error.kind not in ("no-run", "over", "not-yours"):
                 raise
             return
-        if found != last:
-            yield found
-        last = found
-        if not found:
+        if result != last:
+            yield result
+        last = result
+        if not result:
             return
         time.sleep(_EVERY_S)
 
@@ -143,8 +143,8 @@ def _live(look: Callable[[], object], lines: Callable[[object], Iterator[str]]) 
     from rich.text import Text  # only a live display needs it
 
     with Live(auto_refresh=False, vertical_overflow="ellipsis") as screen:
-        for found in _again(look):
-            screen.update(Text("\n".join(lines(found)), overflow="ellipsis", no_wrap=True))
+        for result in _again(look):
+            screen.update(Text("\n".join(lines(result)), overflow="ellipsis", no_wrap=True))
             screen.refresh()
 
 
@@ -200,30 +200,30 @@ def _content(call: dict[str, Any]) -> Iterator[str]:
 @appl_command("pause", cls=_Own, under=command)
 @_run
 @parameters.as_json
-def pause(given: Options) -> None:
+def pause(options: Options) -> None:
     """Send no more calls; calls that were sent continue."""
-    _turned(given, "pause")
+    _turned(options, "pause")
 
 
 @appl_command("resume", cls=_Own, under=command)
 @_run
 @parameters.as_json
-def resume(given: Options) -> None:
+def resume(options: Options) -> None:
     """Send calls again."""
-    _turned(given, "resume")
+    _turned(options, "resume")
 
 
-def _turned(given: Options, word: str) -> None:
-    found = _reply(given, word)
-    going = found["sent"] if found["state"] == "paused" else 0
+def _turned(options: Options, word: str) -> None:
+    reply = _reply(options, word)
+    going = reply["sent"] if reply["state"] == "paused" else 0
     their = "its" if going == 1 else "their"
     still = f"; {counted(going, 'call')} on {their} way still" if going else ""
-    _report(given, found, f"{found['run']}: {found['state']}{still}")
+    _report(options, reply, f"{reply['run']}: {reply['state']}{still}")
 
 
-def _run_of(given: Options) -> str | None:
+def _run_of(options: Options) -> str | None:
     """The name of the run, from the argument or the option."""
-    name: str | None = given.run or getattr(given, "which", None)
+    name: str | None = options.run or getattr(options, "which", None)
     return name
 
 
@@ -231,15 +231,15 @@ def _run_of(given: Options) -> str | None:
 @argument("call", metavar="CALL", help="an address, as show prints it")
 @_run_option
 @parameters.as_json
-def cancel(given: Options) -> None:
+def cancel(options: Options) -> None:
     """End a call, a function, or all calls below an address."""
-    found = _reply(given, "cancel", at=given.call)
-    later = "; it takes effect when the record is used up" if found["when"] == "later" else ""
-    calls = found.get("calls", ())
+    reply = _reply(options, "cancel", at=options.call)
+    later = "; it takes effect when the record is used up" if reply["when"] == "later" else ""
+    calls = reply.get("calls", ())
     sentence = f"cancelled {', '.join(calls[:8])}" + (", …" if len(calls) > 8 else "")
-    if found["cancelled"] == "function":
-        sentence = f"{found['at']} ends where it waits"
-    _report(given, found, sentence + later)
+    if reply["cancelled"] == "function":
+        sentence = f"{reply['at']} ends where it waits"
+    _report(options, reply, sentence + later)
 
 
 @appl_command(
@@ -263,25 +263,25 @@ def cancel(given: Options) -> None:
 )
 @_run_option
 @parameters.as_json
-def set_limit(given: Options) -> None:
+def set_limit(options: Options) -> None:
     """Change a limit of a run: its concurrency, or its budget."""
-    if given.what == "budget":
-        found = _reply(given, "budget", **_amounts(given.values))
-        _report(given, found, _budget_told(found))
+    if options.what == "budget":
+        reply = _reply(options, "budget", **_amounts(options.values))
+        _report(options, reply, _budget_told(reply))
         return
-    wanted = _concurrency(given.values)
-    found = _reply(given, "concurrency", most=wanted)
-    limits = found["concurrency"].items()
-    _report(given, found, ", ".join(_at_once(at, most, wanted) for at, most in limits))
+    wanted = _concurrency(options.values)
+    reply = _reply(options, "concurrency", most=wanted)
+    limits = reply["concurrency"].items()
+    _report(options, reply, ", ".join(_at_once(at, most, wanted) for at, most in limits))
 
 
-def _reply(given: Options, do: str, **fields: object) -> Any:
+def _reply(options: Options, do: str, **fields: object) -> Any:
     """The reply of the run to a request."""
-    return _control().ask(_control().find(_run_of(given)).path, do, **fields)
+    return _control().ask(_control().find(_run_of(options)).path, do, **fields)
 
 
-def _report(given: Options, reply: object, sentence: str) -> None:
-    if given.json:
+def _report(options: Options, reply: object, sentence: str) -> None:
+    if options.json:
         out(as_json(reply))
     else:
         say(f"appl: {sentence}", sys.stdout)
@@ -300,16 +300,16 @@ def _at_once(backend: str, most: int, wanted: int) -> str:
 
 
 def _amounts(values: list[str]) -> dict[str, object]:
-    found: dict[str, Any] = {}
+    amounts: dict[str, Any] = {}
     for assignment in values:
         name, _, value = assignment.partition("=")
         try:
-            found[name] = None if value == "none" else _amount(name, value)
+            amounts[name] = None if value == "none" else _amount(name, value)
         except (KeyError, ValueError):
             raise UsageError(
                 f"write calls=N, tokens=N or cost=X (none for no limit), got {assignment!r}"
             ) from None
-    return found
+    return amounts
 
 
 def _amount(name: str, text: str) -> float:
@@ -319,10 +319,10 @@ def _amount(name: str, text: str) -> float:
     return amount
 
 
-def _budget_told(found: Any) -> str:
-    limits = found["budget"]["limits"].items()
+def _budget_told(reply: Any) -> str:
+    limits = reply["budget"]["limits"].items()
     text = ", ".join(f"{name} {most:g}" for name, most in limits if most is not None)
-    from_now = "; counted from now on" if found["counts_from_now"] else ""
+    from_now = "; counted from now on" if reply["counts_from_now"] else ""
     return f"budget: {text or 'none'}{from_now}"
 
 

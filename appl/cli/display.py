@@ -146,15 +146,15 @@ class Counts:
         if self._words is None or self._words[0] is not error:
             masker = self._masker = self._masker or Masker()
             self._words = error, _shown(str(error)[:LONGEST], masker)[:EXCERPT]
-        left = refusal.wait_s - (time.monotonic_ns() - refusal.at) / 1e9
-        again = f", asked again in {seconds(left)}" if left > 0 else ""
+        remaining_s = refusal.wait_s - (time.monotonic_ns() - refusal.at) / 1e9
+        retry = f", asked again in {seconds(remaining_s)}" if remaining_s > 0 else ""
         times = "once" if often == 1 else f"{often} times"
-        return f"refused {times}{again}: {self._words[1]}"
+        return f"refused {times}{retry}: {self._words[1]}"
 
     def as_data(self) -> dict[str, object]:
         """The counts for ``--json``; a sum that the backend did not report is null, not 0."""
         sums, live = self.sums, self.sums.answered - self.reused
-        known = sums.unknown["completion_tokens"] < live or not live
+        complete = sums.unknown["completion_tokens"] < live or not live
         prompt, completion, cached = sums.tokens.values()
         return {
             "calls": self.started,
@@ -162,11 +162,11 @@ class Counts:
             "failed": sums.failed,
             "cancelled": sums.cancelled,
             "reused": self.reused,
-            "prompt_tokens": prompt if known else None,
-            "cached_tokens": cached if known else None,
-            "completion_tokens": completion if known else None,
+            "prompt_tokens": prompt if complete else None,
+            "cached_tokens": cached if complete else None,
+            "completion_tokens": completion if complete else None,
             "cost": sums.cost if sums.cost or not sums.cost_unknown else None,
-            "tokens_per_second": round(self.rate(), 1) if known else None,
+            "tokens_per_second": round(self.rate(), 1) if complete else None,
             "seconds": round(self.seconds(), 3),
         }
 

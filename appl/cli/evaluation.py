@@ -72,7 +72,7 @@ _AT_LEAST = "SCORE=MEAN"
 @budget
 @parameters.as_json
 @parameters.quiet
-def command(given: Options) -> int:
+def command(options: Options) -> int:
     """Run a function on cases, score its answers, and print means with 95% intervals.
 
     A case is a line of JSON, or a row of CSV, with `input`, and perhaps `target` and `id`. An input
@@ -80,50 +80,50 @@ def command(given: Options) -> int:
     the last evaluation of the same function answered is not paid again, also if that was broken
     off: after an edit only what differs is asked, and failures. Failed cases are counted and shown.
     """
-    limits = _limits(given.at_least, given.score or ("exact",))
-    words = _words(given)
+    limits = _limits(options.at_least, options.score or ("exact",))
+    words = _words(options)
     entry = Target(evaluation_program.PLACE, evaluation_program.FUNCTION).entry(words)
-    shower = display(quiet=given.quiet or given.json)
-    rerunner = None if given.fresh else earlier(entry, given.home)
+    shower = display(quiet=options.quiet or options.json)
+    rerunner = None if options.fresh else earlier(entry, options.home)
 
     def evaluated(current: Session) -> Evaluation:
-        quiet = given.quiet or given.json
+        quiet = options.quiet or options.json
         return _evaluation(current, list(entry.argv), progress=False if quiet else None)
 
-    found, current = performed(entry, rerunner, shower, given, settings_of(given), evaluated)
-    _print(found, current, given)
-    if rerunner is not None and rerunner.answered and not (given.quiet or given.json):
-        reused, asked = len(rerunner.answered), len(rerunner.asked)
+    result, current = performed(entry, rerunner, shower, options, settings_of(options), evaluated)
+    _print(result, current, options)
+    if rerunner is not None and rerunner.answered and not (options.quiet or options.json):
+        reused, asked_count = len(rerunner.answered), len(rerunner.asked)
         say(
-            f"appl: {rerunner.trace.path.stem} answered {reused} calls, {asked} were asked; "
+            f"appl: {rerunner.trace.path.stem} answered {reused} calls, {asked_count} were asked; "
             "--fresh asks all"
         )
-    return _code(found, limits)
+    return _code(result, limits)
 
 
-def _words(given: Options) -> list[str]:
+def _words(options: Options) -> list[str]:
     """The command line of the program, for the record."""
-    words = [f"--program={parse(given.target).written}", f"--data={given.data}"]
-    words += [f"--score={each}" for each in given.score or ("exact",)]
-    words += [f"--samples={given.samples}"] if given.samples != 1 else []
-    words += [f"--against={given.against}"] if given.against else []
-    words += [f"--limit={given.limit}"] if given.limit is not None else []
-    return words + (["--fail-fast"] if given.fail_fast else [])
+    words = [f"--program={parse(options.target).written}", f"--data={options.data}"]
+    words += [f"--score={score}" for score in options.score or ("exact",)]
+    words += [f"--samples={options.samples}"] if options.samples != 1 else []
+    words += [f"--against={options.against}"] if options.against else []
+    words += [f"--limit={options.limit}"] if options.limit is not None else []
+    return words + (["--fail-fast"] if options.fail_fast else [])
 
 
 def _limits(words: tuple[str, ...], scores: tuple[str, ...]) -> dict[str | None, float]:
     """The least mean of each score in *words*; under ``None`` that of all *scores*."""
-    found: dict[str | None, float] = {}
+    least_means: dict[str | None, float] = {}
     names = [score.rpartition(":")[2] for score in scores]
     for word in words:
         name, _, number = word.rpartition("=")
         if name and name not in names:
             raise UsageError(f"--at-least: there is no score {name!r} ({', '.join(names)})")
         try:
-            found[name or None] = float(number)
+            least_means[name or None] = float(number)
         except ValueError:
             raise UsageError(f"--at-least takes a mean, or {_AT_LEAST}; got {word!r}") from None
-    return found
+    return least_means
 
 
 def _evaluation(current: Session, words: list[str], progress: bool | None) -> Evaluation:
@@ -147,25 +147,25 @@ def show_table(found: Evaluation) -> None:
     Console().print(table)
 
 
-def _print(found: Evaluation, current: Session, given: Options) -> None:
+def _print(result: Evaluation, current: Session, options: Options) -> None:
     where = str(current.path) if current.path else None
-    if given.json:
-        out(as_json({**found.as_data(), "trace": where}))
+    if options.json:
+        out(as_json({**result.as_data(), "trace": where}))
         return
     if sys.stdout.isatty():
-        out(term_safe(found.title()))
-        show_table(found)
-        for line in found.notes():
+        out(term_safe(result.title()))
+        show_table(result)
+        for line in result.notes():
             out(term_safe(line))
     else:
-        out(term_safe(str(found)))
-    if not given.quiet:
+        out(term_safe(str(result)))
+    if not options.quiet:
         say_next(current.failures_line())
 
 
-def _code(found: Evaluation, limits: Mapping[str | None, float]) -> int:
+def _code(result: Evaluation, limits: Mapping[str | None, float]) -> int:
     """The exit code, with a line about each mean that is too low."""
-    scores = found.scores
+    scores = result.scores
     code = OK
     for name, score in scores.items():
         least = limits.get(name, limits.get(None))

@@ -31,7 +31,7 @@ def evaluation(
     """Evaluate the function that *program* names on the cases in the file *data*."""
     targets = Targets()
     function = targets.function(program)
-    scores = [targets.score(each) for each in score] or ["exact"]
+    scores = [targets.score(word) for word in score] or ["exact"]
     try:
         cases_of(data, function)
         scorers_of(scores)

@@ -46,36 +46,36 @@ _PATIENCE_S = 1.0
 """Seconds in which the threads of an interrupted program end without a word about them."""
 
 
-def explain(error: BaseException, given: Options) -> int:
-    """Tell the user of *error*, which ended the command of *given*; return the exit code."""
-    if (waiting := _waiting(error, given)) is not None:
-        return _tell_waiting(waiting, given)
+def explain(error: BaseException, options: Options) -> int:
+    """Tell the user of *error*, which ended the command of *options*; return the exit code."""
+    if (waiting := _waiting(error, options)) is not None:
+        return _tell_waiting(waiting, options)
     code = exit_code(error)
     masker = Masker()
     say(masker.text(_headed(error), []))
-    if given.session is not None:
-        _tell_run(error, given.session, given.counts)
-    if given.json:
+    if options.session is not None:
+        _tell_run(error, options.session, options.counts)
+    if options.json:
         out(as_json(masker.cleaned({"error": describe(error), "exit_code": code})))
     return code
 
 
-def _waiting(error: BaseException, given: Options) -> RunWaiting | None:
+def _waiting(error: BaseException, options: Options) -> RunWaiting | None:
     """What the run waits for, if that ended it, whatever error the program has made of it."""
-    ended = given.session.run.waiting if given.session is not None else None
+    ended = options.session.run.waiting if options.session is not None else None
     return ended or (error if isinstance(error, RunWaiting) else None)
 
 
-def _tell_waiting(waiting: RunWaiting, given: Options) -> int:
+def _tell_waiting(waiting: RunWaiting, options: Options) -> int:
     """Tell the user what the run waits for, and how it goes on."""
     from appl.session import waiting as words  # only a run that waits needs it
 
-    session = given.session
-    name = session.run_name() if session else given.recorded
+    session = options.session
+    name = session.run_name() if session else options.recorded
     by_command = session is not None and session.entry.kind == "cli"
     for line in words.lines(waiting.waits, name, by_command=by_command):
         say(line)
-    if given.json:
+    if options.json:
         waits = [entry._asdict() for entry in waiting.waits]
         path = str(session.path) if session and session.path else None
         data = {"waiting": waits, "trace": path, "exit_code": exits.WAITING}

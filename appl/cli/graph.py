@@ -15,14 +15,14 @@ FORMATS = ("text", "mermaid", "dot", "json")
 @parameters.target
 @option("--format", type=WordChoice(FORMATS), default="text", help="the form of the output")
 @switch("--json", help="the same as --format json")
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Print the call graph of a function.
 
     Prints what a @ppl function does: parameters, prompt text, generations, calls, waits and
     returns, each with its source line. The function is not run.
     """
-    graph = graph_of(parse(given.target))
-    form = "json" if given.json else given.format
+    graph = graph_of(parse(options.target))
+    form = "json" if options.json else options.format
     lines = [] if form == "json" else [getattr(graph, form)().rstrip("\n")]
     print_found(form == "json", graph.as_dict(), lines)
 

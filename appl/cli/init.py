@@ -62,7 +62,7 @@ _MADE = ("appl.toml", "hello.py", "test_hello.py", _TAPE)
     "folder", required=False, default=".", metavar="DIR", help="the folder; this one if left out"
 )
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Write a first program, a test made from its run, and the settings.
 
     Writes appl.toml, hello.py, test_hello.py with the tape that answers it, .gitignore, and a
@@ -71,7 +71,7 @@ def command(given: Options) -> None:
     of that provider, otherwise the embedded one. The test is answered from a run of the embedded
     model, so no provider is asked.
     """
-    folder = Path(given.folder)
+    folder = Path(options.folder)
     provider = _provider()
     _need_room(folder)
     texts = {"hello.py": PROGRAM, ".gitignore": _IGNORED}
@@ -80,7 +80,7 @@ def command(given: Options) -> None:
     written = _write(folder, texts)
     _make_test(folder)
     written += _write(folder, {"appl.toml": _settings(provider)})
-    if given.json:
+    if options.json:
         files = [str(folder / name) for name in (*written, *_MADE[2:])]
         model, commands = _model(provider), _next(folder, provider)
         out(as_json({"files": files, "model": model, "next": commands}))

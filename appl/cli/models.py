@@ -35,7 +35,7 @@ _PATIENCE_S = 10
 @argument("words", nargs=-1, metavar="TEXT", help="a part of a name, also of models with a price")
 @switch("--all", help="also every model that the table of prices knows")
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Show the models that can be named, and what is missing before they answer.
 
     A name is written as in --model, `gen(model=…)` or the setting `model`. Prices are for a million
@@ -44,33 +44,33 @@ def command(given: Options) -> None:
     if there is a key or a base_url.
     """
     config = load()
-    found = listed(config, given.words, given.all)
-    of_server, note = served(config, *given.words) if len(given.words) == 1 else ([], None)
-    if of_server and not given.all:
-        known = {model.name: model for model in found}
-        found = [known.get(model.name, model) for model in of_server]
-    if note is not None and not given.json:
+    models = listed(config, options.words, options.all)
+    of_server, note = served(config, *options.words) if len(options.words) == 1 else ([], None)
+    if of_server and not options.all:
+        listed_models = {model.name: model for model in models}
+        models = [listed_models.get(model.name, model) for model in of_server]
+    if note is not None and not options.json:
         say(f"appl: {note}")
-    if given.words and not found:
+    if options.words and not models:
         raise UsageError(
-            f"no model has {' '.join(given.words)!r} in its name; a model of a server is "
+            f"no model has {' '.join(options.words)!r} in its name; a model of a server is "
             "written BACKEND/MODEL, as in openai/gpt-5-mini"
         )
-    rows = columns([_HEAD, *(_row(model) for model in found)])
-    print_found(given.json, [_data(model) for model in found], rows)
-    for line in () if given.json else _todo(found):
+    rows = columns([_HEAD, *(_row(model) for model in models)])
+    print_found(options.json, [_data(model) for model in models], rows)
+    for line in () if options.json else _todo(models):
         say(line)
 
 
 def listed(config: Config, words: tuple[str, ...], every: bool) -> list[NameableModel]:
     """The names that contain *words*; with words or *every*, also models of the price table."""
-    found = nameable(config)
+    models = nameable(config)
     if words or every:
-        names = {model.name for model in found} | {model.stands_for for model in found}
-        found += [model for model in _priced(config) if model.name not in names]
-    texts = [f"{model.name} {model.stands_for or ''}".casefold() for model in found]
+        names = {model.name for model in models} | {model.stands_for for model in models}
+        models += [model for model in _priced(config) if model.name not in names]
+    texts = [f"{model.name} {model.stands_for or ''}".casefold() for model in models]
     wanted = [word.casefold() for word in words]
-    return [m for m, text in zip(found, texts, strict=True) if all(w in text for w in wanted)]
+    return [m for m, text in zip(models, texts, strict=True) if all(w in text for w in wanted)]
 
 
 class _ListsModels(Protocol):
@@ -94,15 +94,15 @@ def served(config: Config, backend: str) -> tuple[list[NameableModel], str | Non
     if provider is None and "base_url" not in table and not os.environ.get("OPENAI_BASE_URL"):
         return [], None
     try:
-        made = make_backend(config, Choice(backend, None, True), 0)
-        if not offers(made, _ListsModels):
+        instance = make_backend(config, Choice(backend, None, True), 0)
+        if not offers(instance, _ListsModels):
             return [], None
-        names = asyncio.run(_asked(made))
+        names = asyncio.run(_asked(instance))
     except (BackendError, ConfigError, TimeoutError) as error:
         why = str(error) or f"no answer in {_PATIENCE_S} s"
         return [], f"the server of {backend} could not be asked for its models: {why}"
-    found = [NameableModel(f"{backend}/{name}", backend, name, "server") for name in sorted(names)]
-    return found, f"{backend} lists {counted(len(found), 'model')}"
+    models = [NameableModel(f"{backend}/{name}", backend, name, "server") for name in sorted(names)]
+    return models, f"{backend} lists {counted(len(models), 'model')}"
 
 
 async def _asked(backend: Any) -> list[str]:
@@ -118,9 +118,9 @@ def _priced(config: Config) -> Iterator[NameableModel]:
     """The models of the price table that a known provider sells."""
     for name in price_table.names():
         is_own = name.startswith(("anthropic/", "openai/"))
-        found = named(name if is_own else f"litellm/{name}", config)
-        if found is not None:
-            yield found
+        model = named(name if is_own else f"litellm/{name}", config)
+        if model is not None:
+            yield model
 
 
 _HEAD = ("MODEL", "MEANS", "PRICE", "CONTEXT", "MISSING")
@@ -170,8 +170,8 @@ def _priced_name(model: NameableModel) -> str:
     return str(model.model) if model.backend == "litellm" else f"{model.backend}/{model.model}"
 
 
-def _todo(found: list[NameableModel]) -> list[str]:
-    ready = [model.name for model in found if not missing(model) and model.model]
+def _todo(models: list[NameableModel]) -> list[str]:
+    ready = [model.name for model in models if not missing(model) and model.model]
     real = [name for name in ready if not name.startswith("embedded")]
     lines = [f"appl: prices are in {price_table.currency()}, of {price_table.date()}"]
     if real:

@@ -37,21 +37,23 @@ def settings(names: Iterable[str], section: str = "Options") -> Callable[[F], F]
 with_settings = combined(settings(SETTINGS, "Settings in place of the recorded ones"), budget)
 
 
-def settings_of(given: Options) -> dict[str, object]:
+def settings_of(options: Options) -> dict[str, object]:
     """The settings given on the command line."""
-    written = {name: getattr(given, name) for name in SETTINGS}
-    return {name: value for name, value in written.items() if value is not None} | budget_of(given)
+    written = {name: getattr(options, name) for name in SETTINGS}
+    return {name: value for name, value in written.items() if value is not None} | budget_of(
+        options
+    )
 
 
-def budget_of(given: Options) -> dict[str, object]:
+def budget_of(options: Options) -> dict[str, object]:
     """The budget given on the command line, in the form of the settings."""
-    limits = pairs(given.budget or (), "--budget", "LIMIT=AMOUNT")
+    limits = pairs(options.budget or (), "--budget", "LIMIT=AMOUNT")
     keys = TABLES["budget"]
     for name, amount in limits.items():
         if name not in keys:
-            known = ", ".join(keys)
+            kinds = ", ".join(keys)
             raise UsageError(
-                f"--budget has no limit {name!r}{nearest(name, keys)} (known: {known})"
+                f"--budget has no limit {name!r}{nearest(name, keys)} (known: {kinds})"
             )
         try:
             keys[name].read(amount)
@@ -60,19 +62,19 @@ def budget_of(given: Options) -> dict[str, object]:
     return {"budget": limits} if limits else {}
 
 
-def new_trace(given: Options) -> Path | None:
+def new_trace(options: Options) -> Path | None:
     """The file of ``--trace``, for a new run. Raises ``UsageError`` if it exists."""
-    if not given.trace_file:
+    if not options.trace_file:
         return None
-    return unused_path(Path(given.trace_file), "a run is recorded into a new file")
+    return unused_path(Path(options.trace_file), "a run is recorded into a new file")
 
 
 def pairs(words: Iterable[str], option: str, form: str) -> dict[str, str]:
     """The names and values of ``NAME=VALUE`` words."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in words:
         name, sign, value = word.partition("=")
         if not sign or not name:
             raise UsageError(f"{option} takes {form}; got {word!r}")
-        found[name] = value
-    return found
+        values[name] = value
+    return values

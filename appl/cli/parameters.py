@@ -10,10 +10,10 @@ from appl.cli.commands import SCRIPT_ARGUMENTS, argument, combined, option, swit
 def late(name: str) -> Callable[..., object]:
     """The completion *name*, whose module is imported when a shell asks."""
 
-    def complete(*given: object) -> object:
+    def complete(*arguments: object) -> object:
         from appl.cli import words
 
-        return getattr(words, name)(*given)
+        return getattr(words, name)(*arguments)
 
     return complete
 

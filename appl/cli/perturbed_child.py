@@ -124,8 +124,8 @@ def _done(order: dict[str, Any]) -> dict[str, object]:
                 value = program.run(lambda: _recording(program, order["record"], path, counted))
             else:
                 value = _replayed(program, path, Environment(**order["world"]), counted)
-    except BaseException as found:
-        error = found
+    except BaseException as caught:
+        error = caught
     return {
         "value": None if error is not None else as_json(value),
         "error": None if error is None else describe(error),
@@ -143,10 +143,9 @@ def _move(old: Path, new: Path) -> None:
 
 
 def _backends() -> list[str]:
-    found = importlib.util.find_spec("appl_backends")
+    spec = importlib.util.find_spec("appl_backends")
     return [
-        str(Path(location).parent)
-        for location in (found and found.submodule_search_locations) or ()
+        str(Path(location).parent) for location in (spec and spec.submodule_search_locations) or ()
     ]
 
 

@@ -69,8 +69,8 @@ def spawned(
     It runs in *folder*. Modules below the first folder of *moved* are imported from below the
     second. After *seconds* the process is ended.
     """
-    with tempfile.TemporaryDirectory() as made:
-        result = Path(made) / "result.json"
+    with tempfile.TemporaryDirectory() as directory:
+        result = Path(directory) / "result.json"
         order = {
             "program": asdict(program),
             "world": asdict(world),
@@ -106,9 +106,9 @@ def spawned(
 
 def _own_path() -> list[str]:
     """The folders of appl and its backends, before those that the environment names."""
-    found = [str(Path(__file__).parents[2])]
+    folders = [str(Path(__file__).parents[2])]
     path = os.environ.get("PYTHONPATH", "")
-    return [*found, *(str(Path(entry).resolve()) for entry in path.split(os.pathsep) if entry)]
+    return [*folders, *(str(Path(entry).resolve()) for entry in path.split(os.pathsep) if entry)]
 
 
 def _lost(kind: str, message: str) -> ProcessOutcome:

@@ -43,7 +43,7 @@ _LEAST = 1024  # the tokens of the shortest beginning that providers keep
 )
 @parameters.target_with_arguments
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Show which prompts share a prefix, and how many calls a function makes.
 
     Follows a @ppl function and the functions that it calls without running them, and prints the
@@ -53,9 +53,9 @@ def command(given: Options) -> None:
     number of rounds of loops over them. A function that is not followed, but may ask a model, is
     named, and the number of calls is then what there is at least.
     """
-    prog, words = f"appl plan {given.target}", list(given.arguments)
-    given.json = given.json or given.late.json
-    function = load(parse(given.target))
+    prog, words = f"appl plan {options.target}", list(options.arguments)
+    options.json = options.json or options.late.json
+    function = load(parse(options.target))
     if wants_help(words):
         out(help_text(function, options_of(command), prog))
         return
@@ -70,19 +70,19 @@ def command(given: Options) -> None:
     bill = Bill(bills(plan, size, _LEAST), model, _price(config, backend, choice.backend, model))
     data = {**_data(plan, counted, size, unit), "bill": bill.as_data()}
     lines = [*_text(plan, counted, size, unit), *bill.lines(counted.complete)]
-    print_found(given.json, data, lines)
+    print_found(options.json, data, lines)
 
 
 def _known(function: Callable[..., object], words: list[str], prog: str) -> Mapping[str, Any]:
     """The known arguments: those in *words*, and defaults."""
     parameters = inspect.signature(function).parameters
-    known = {
+    arguments = {
         name: parameter.default
         for name, parameter in parameters.items()
         if parameter.default is not parameter.empty
     }
     values, _ = bind(function, words, options_of(command), prog, partly=True)
-    return known | values
+    return arguments | values
 
 
 def _finder(function: Callable[..., object]) -> Callable[[str], tuple[Graph, str] | None]:
@@ -92,10 +92,10 @@ def _finder(function: Callable[..., object]) -> Callable[[str], tuple[Graph, str
     def find(name: str) -> tuple[Graph, str] | None:
         head, *rest = name.split(".")
         for space in spaces:
-            found = _methods(space, rest) if head in ("self", "cls") else _member(space, name)
-            program = getattr(found, "__appl__", None)
+            member = _methods(space, rest) if head in ("self", "cls") else _member(space, name)
+            program = getattr(member, "__appl__", None)
             if program is not None:
-                inner = getattr(inspect.unwrap(found), "__globals__", None)
+                inner = getattr(inspect.unwrap(member), "__globals__", None)
                 if isinstance(inner, dict) and all(inner is not space for space in spaces):
                     spaces.append(inner)
                 return program.translated.graph, program.ctx
@@ -106,22 +106,22 @@ def _finder(function: Callable[..., object]) -> Callable[[str], tuple[Graph, str
 
 def _member(space: Mapping[str, object], name: str) -> Any:
     head, *rest = name.split(".")
-    found = space.get(head)
+    member = space.get(head)
     for part in rest:
-        found = inspect.getattr_static(found, part, None)
-    return found
+        member = inspect.getattr_static(member, part, None)
+    return member
 
 
 def _methods(space: Mapping[str, object], rest: list[str]) -> Any:
     """The only method of that name among the module's classes, for ``self.f``."""
     name = space.get("__name__")
     classes = (v for v in space.values() if isinstance(v, type) and v.__module__ == name)
-    found = [
+    methods = [
         vars(definition)[rest[0]]
         for definition in classes
         if len(rest) == 1 and rest[0] in vars(definition)
     ]
-    return getattr(found[0], "__func__", found[0]) if len(found) == 1 else None
+    return getattr(methods[0], "__func__", methods[0]) if len(methods) == 1 else None
 
 
 def _tokens(backend: Backend) -> tuple[Callable[[str], int], str]:
@@ -167,9 +167,9 @@ class Bill:
     def _whole(self) -> PromptBill:
         whole = PromptBill()
         for bill in self.functions.values():
-            known = None if whole.calls is None or bill.calls is None else whole.calls + bill.calls
+            calls = None if whole.calls is None or bill.calls is None else whole.calls + bill.calls
             whole = PromptBill(
-                known,
+                calls,
                 whole.read + bill.read,
                 whole.written + bill.written,
                 whole.plain + bill.plain,
@@ -202,7 +202,7 @@ class Bill:
     def as_data(self) -> dict[str, object]:
         """The bill as JSON-ready data, in millionths; unknown costs are null."""
         rows = [("", self._whole()), *self.functions.items()]
-        found = [
+        totals = [
             {
                 "function": path or None,
                 "calls": bill.calls,
@@ -214,7 +214,7 @@ class Bill:
             }
             for path, bill in rows
         ]
-        return {"model": self.model or None, "total": found[0], "functions": found[1:]}
+        return {"model": self.model or None, "total": totals[0], "functions": totals[1:]}
 
 
 # -- for reading
@@ -342,11 +342,11 @@ def _site_data(site: CallSite) -> dict[str, object]:
 def _prefixes(root: Prefix, size: Callable[[str], int]) -> list[dict[str, object]]:
     """The tree as a list; each prefix refers to its parent by the parent's index."""
     todo: list[tuple[int | None, Prefix]] = [(None, child) for child in root.children.values()]
-    made = []
+    entries = []
     for number, (parent, prefix) in enumerate(todo):  # which grows as it goes
-        made.append({"id": number, "parent": parent, **_piece_data(prefix, size)})
+        entries.append({"id": number, "parent": parent, **_piece_data(prefix, size)})
         todo += [(number, child) for child in prefix.children.values()]
-    return made
+    return entries
 
 
 def _piece_data(prefix: Prefix, size: Callable[[str], int]) -> dict[str, object]:

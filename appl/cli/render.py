@@ -28,28 +28,28 @@ _SETTINGS = ("model", "backend", *SAMPLING)
 @parameters.target_with_arguments
 @settings(_SETTINGS)
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Print the prompts of a function before any call.
 
     Runs the function until it needs an answer, then prints the exact prompt of every call that it
     has reached. ‹/f.0/gen.0› marks the place of an answer's text. No model is asked and nothing is
     recorded. Parameters are given as for appl run.
     """
-    common, prog = options_of(command), f"appl render {given.target}"
-    words = list(given.arguments)
-    given.json = given.json or given.late.json
-    target = parse(given.target)
+    common, prog = options_of(command), f"appl render {options.target}"
+    words = list(options.arguments)
+    options.json = options.json or options.late.json
+    target = parse(options.target)
     if wants_help(words):
         out(help_text(load(target, to_call=True), common, prog))
         return
     with to_stderr(True):
-        rendering = rendered(target, words, merged(given, given.late), prog)
-    print_found(given.json, rendering.as_data(), [str(rendering)])
+        rendering = rendered(target, words, merged(options, options.late), prog)
+    print_found(options.json, rendering.as_data(), [str(rendering)])
 
 
-def rendered(target: Target, words: list[str], given: Options, prog: str) -> Rendering:
+def rendered(target: Target, words: list[str], options: Options, prog: str) -> Rendering:
     """The rendering of the function that *target* names, with its parameters from *words*."""
-    settings = {name: getattr(given, name) for name in _SETTINGS}
+    settings = {name: getattr(options, name) for name in _SETTINGS}
     config = load_config({**settings, "trace": False})
     session = make_session(config, entry=target.entry(words), say=say)
     preview = session.run = Preview(session.run)

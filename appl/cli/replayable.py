@@ -89,8 +89,8 @@ def audited(
     Yields the number of calls and the finding of each replay. The first item is for the recording;
     if that failed, the item holds the problem and is the last one.
     """
-    with tempfile.TemporaryDirectory() as made:
-        trace = Path(made) / "recorded.trace"
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "recorded.trace"
         first = spawned(program, Environment(), trace, record=backend, seconds=seconds)
         if first.error is not None:
             yield first.calls, ReplayResult("", _said(first.error))
@@ -99,15 +99,15 @@ def audited(
         if not trace.exists():
             return  # it asks nothing
         for varied, world, hint in VARIATIONS:
-            again = spawned(program, world, trace, seconds=seconds)
-            yield first.calls, ReplayResult(varied, _problem(first, again), hint)
+            replay = spawned(program, world, trace, seconds=seconds)
+            yield first.calls, ReplayResult(varied, _problem(first, replay), hint)
 
 
-def _problem(first: ProcessOutcome, again: ProcessOutcome) -> str:
-    if again.error is not None:
-        return _said(again.error)
-    if again.value != first.value:
-        return f"its value is {_short(again.value)}, and was {_short(first.value)}"
+def _problem(first: ProcessOutcome, replay: ProcessOutcome) -> str:
+    if replay.error is not None:
+        return _said(replay.error)
+    if replay.value != first.value:
+        return f"its value is {_short(replay.value)}, and was {_short(first.value)}"
     return ""
 
 
@@ -120,46 +120,46 @@ def _short(value: str | None) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def command(given: Options) -> int:
+def command(options: Options) -> int:
     """Audit the program and return the exit code."""
-    target = parse(given.replayable)
-    entry = target.entry(given.paths)
+    target = parse(options.replayable)
+    entry = target.entry(options.paths)
     program = RecordedProgram(
         "cli", str(entry.file), str(entry.function), entry.argv, 0, target.written
     )
-    found: list[ReplayResult] = []
+    results: list[ReplayResult] = []
     calls = 0
-    tell = (lambda line: None) if given.json else say
-    tell(f"appl: recording {target.written} with {given.backend}")
-    for calls, difference in audited(program, given.backend, given.seconds):
+    tell = (lambda line: None) if options.json else say
+    tell(f"appl: recording {target.written} with {options.backend}")
+    for calls, difference in audited(program, options.backend, options.seconds):
         if difference is None:
             tell(f"appl: {counted(calls, 'call')} recorded; to be replayed {len(VARIATIONS)} times")
             continue
         if not difference.varied:
-            return _not_recorded(difference, given.json)
-        found.append(difference)
+            return _not_recorded(difference, options.json)
+        results.append(difference)
         tell(f"appl: {difference.varied}: {'differs' if difference.problem else 'the same'}")
-    return _report(calls, found, given.json)
+    return _report(calls, results, options.json)
 
 
-def _not_recorded(found: ReplayResult, as_document: bool) -> int:
+def _not_recorded(result: ReplayResult, as_document: bool) -> int:
     """Report that the recording failed and nothing can be replayed."""
     if as_document:
-        out(as_json({"replayable": None, "problem": found.problem}, indent=2))
-    say(f"appl: the program fails when it is recorded: {found.problem}")
-    return exits.USAGE if found.problem.startswith(_USAGE) else exits.FAILED
+        out(as_json({"replayable": None, "problem": result.problem}, indent=2))
+    say(f"appl: the program fails when it is recorded: {result.problem}")
+    return exits.USAGE if result.problem.startswith(_USAGE) else exits.FAILED
 
 
-def _report(calls: int, found: list[ReplayResult], as_document: bool) -> int:
-    wrong = [difference for difference in found if difference.problem]
+def _report(calls: int, results: list[ReplayResult], as_document: bool) -> int:
+    wrong = [difference for difference in results if difference.problem]
     if as_document:
-        data = {"replayable": not wrong, "calls": calls, "replays": [f.as_data() for f in found]}
+        data = {"replayable": not wrong, "calls": calls, "replays": [f.as_data() for f in results]}
         out(as_json(data, indent=2))
     else:
         # a difference that occurs without variation occurs in all replays
         always = bool(wrong) and wrong[0].varied == VARIATIONS[0][0]
         for cause in wrong[:1] if always else wrong:
             out(term_safe(f"with {cause.varied}: {cause.problem}\n  hint: {cause.hint}"))
-        many = f"{len(found)} replays of {counted(calls, 'call')}"
+        many = f"{len(results)} replays of {counted(calls, 'call')}"
         say(f"appl: {many}, {len(wrong)} differ" if wrong else f"appl: {many}, all the same")
     return exits.DIVERGED if wrong else exits.OK

@@ -21,8 +21,8 @@ _ON, _OFF = ("select", "extend-select"), ("ignore", "extend-ignore")
 
 def changing_rules(folder: Path) -> tuple[str, ...]:
     """Those of ``CHANGING`` that ruff applies to files in *folder*."""
-    found = settings_for(folder.resolve())
-    return () if found is None else tuple(rule for rule in CHANGING if _is_on(rule, found[1]))
+    settings = settings_for(folder.resolve())
+    return () if settings is None else tuple(rule for rule in CHANGING if _is_on(rule, settings[1]))
 
 
 @functools.lru_cache(maxsize=256)
@@ -57,18 +57,18 @@ def _is_on(rule: str, table: Mapping[str, Any]) -> bool:
 
 def _longest(rule: str, tables: list[Mapping[str, Any]], keys: tuple[str, ...]) -> int:
     """The length of the longest beginning of *rule* among *keys*; 0 for ``ALL``, -1 for none."""
-    named = [each for table in tables for key in keys for each in _texts(table.get(key))]
+    named = [selector for table in tables for key in keys for selector in _texts(table.get(key))]
     fitting = [
-        0 if each == "ALL" else len(each)
-        for each in named
-        if rule.startswith(each) or each == "ALL"
+        0 if selector == "ALL" else len(selector)
+        for selector in named
+        if rule.startswith(selector) or selector == "ALL"
     ]
     return max(fitting, default=-1)
 
 
 def _texts(value: object) -> list[str]:
     return (
-        [each for each in value if isinstance(each, str) and each]
+        [item for item in value if isinstance(item, str) and item]
         if isinstance(value, list)
         else []
     )

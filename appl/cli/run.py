@@ -49,24 +49,24 @@ class Invocation:
     example="appl run program.py\nappl run --model openai/gpt-5-mini program.py:ask --topic rain",
 )
 @run_options
-def command(given: Options) -> None:
+def command(command_options: Options) -> None:
     """Run a function of a file as a program, and print what it returns.
 
     Its parameters are given as --name value; `appl run file.py:function --help` lists them. Options
     may stand before or after the program. After the program, a parameter wins over an option of the
     same name; write the option before the program then.
     """
-    plan_options = merged(given, given.late)
-    given.json = plan_options.json
-    plan = Invocation(parse(given.target), list(given.arguments), plan_options)
+    plan_options = merged(command_options, command_options.late)
+    command_options.json = plan_options.json
+    plan = Invocation(parse(command_options.target), list(command_options.arguments), plan_options)
     if wants_help(plan.argv):
         out(help_text(load(plan.target, to_call=True), options(), plan.prog))
     else:
-        perform(plan, given)
+        perform(plan, command_options)
 
 
-def perform(plan: Invocation, given: Options, shower: Display | None = None) -> None:
-    """Run the program of *plan*, and print its value; *given* are the options before it."""
+def perform(plan: Invocation, command_options: Options, shower: Display | None = None) -> None:
+    """Run the program of *plan*, and print its value; *command_options* stand before it."""
     quiet = plan.given.quiet or plan.given.json
     shower = shower or display(quiet=quiet, answers=plan.given.stream)
     replace_input()
@@ -74,11 +74,11 @@ def perform(plan: Invocation, given: Options, shower: Display | None = None) -> 
         with to_stderr(plan.given.json):
             function = load(plan.target, to_call=True)
         values, late = bind(function, plan.argv, options(), plan.prog)
-        plan.given = merged(given, late)
-        given.json = plan.given.json
+        plan.given = merged(command_options, late)
+        command_options.json = plan.given.json
         with shower, to_stderr(plan.given.json):
             current = process_session()
-            given.session, given.counts = current, shower.counts
+            command_options.session, command_options.counts = current, shower.counts
             speaker = ValuePrinter(None if plan.given.json else shower)
             with settled(current.run.outside.world):
                 value = call(current.run, function, values, speaker)
@@ -87,15 +87,15 @@ def perform(plan: Invocation, given: Options, shower: Display | None = None) -> 
 
 
 def _session(plan: Invocation, shower: Display) -> Session:
-    given = plan.given
-    overrides = {name: getattr(given, name) for name in SETTINGS}
-    overrides["batch"] = given.batch_within or (True if given.batch else None)
-    overrides["trace"] = False if given.no_trace else True if given.trace_file else None
-    entry, path = plan.target.entry(plan.argv), new_trace(given)
-    overrides |= budget_of(given)
+    options = plan.given
+    overrides = {name: getattr(options, name) for name in SETTINGS}
+    overrides["batch"] = options.batch_within or (True if options.batch else None)
+    overrides["trace"] = False if options.no_trace else True if options.trace_file else None
+    entry, path = plan.target.entry(plan.argv), new_trace(options)
+    overrides |= budget_of(options)
     config = load_config(overrides)
     broken = None
-    if config.trace and config.resume and path is None and not given.fresh:
+    if config.trace and config.resume and path is None and not options.fresh:
         broken = broken_off(entry, config, shower.tell)
     if broken is not None:
         changed = changed_files(broken.header)
@@ -108,13 +108,13 @@ def _session(plan: Invocation, shower: Display) -> Session:
         session = make_session(
             config, entry=entry, instruments=instruments, path=path, say=shower.tell
         )
-    leave_batches(session, given)
+    leave_batches(session, options)
     return session
 
 
-def leave_batches(session: Session, given: Options) -> None:
+def leave_batches(session: Session, options: Options) -> None:
     """Have the run end as waiting when a batch is away for long, unless it is to wait for it."""
-    if session.gathering is not None and not given.wait:
+    if session.gathering is not None and not options.wait:
         session.gathering.leave()
 
 
@@ -133,13 +133,13 @@ def there(resumer: Resumer) -> str:
     return f"{len(resumer.unasked())} of {every} calls are there"
 
 
-def report(value: object, session: Session, shower: Display, given: Options) -> None:
+def report(value: object, session: Session, shower: Display, options: Options) -> None:
     """Print the value and the totals of the run."""
-    if not given.json and (inspect.isfunction(value) or inspect.ismethod(value)):
+    if not options.json and (inspect.isfunction(value) or inspect.ismethod(value)):
         say(f"appl: the program returned the function {value.__name__}; write {value.__name__}()")
     where = str(session.path) if session.path else None
-    print_value(given.json, value, {**shower.counts.as_data(), "trace": where})
-    if not (given.json or given.quiet) and shower.counts.started:
+    print_value(options.json, value, {**shower.counts.as_data(), "trace": where})
+    if not (options.json or options.quiet) and shower.counts.started:
         say(f"appl: {shower.counts.line()}; {shower.counts.seconds():.1f} s")
         say_next(session.failures_line())
         say_next(session.next_line())

@@ -126,13 +126,13 @@ _engine = combined(
 @_engine
 @switch("--json", help="print the line as JSON")
 @switch("--until-eof", help="stop when standard input ends as well")
-def command(given: Options) -> int:
+def command(options: Options) -> int:
     """Put functions of a file, or the embedded model, behind HTTP.
 
     With FILE or FILE:FUNCTION it serves these functions, as JSON, as events, to OpenAI's clients
     and as MCP tools. Without, it serves the embedded model with SGLang's and OpenAI's interfaces.
     """
-    return serve(given) if click.get_current_context().invoked_subcommand is None else OK
+    return serve(options) if click.get_current_context().invoked_subcommand is None else OK
 
 
 @appl_command(
@@ -142,21 +142,21 @@ def command(given: Options) -> int:
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @argument("rest", nargs=-1, type=click.UNPROCESSED)
-def sglang(given: Options) -> int:
+def sglang(options: Options) -> int:
     """Start and supervise SGLang."""
     try:
         from appl_backends.sglang import launch  # only `appl serve sglang` needs it
     except MissingExtra as error:
         say(f"appl: {error}")
         return USAGE
-    code: int = launch.main(list(given.rest))
+    code: int = launch.main(list(options.rest))
     return code
 
 
-def serve(given: Options) -> int:
+def serve(options: Options) -> int:
     """Serve until told to stop; returns the exit code."""
     try:
-        _serve(given)
+        _serve(options)
     except MissingExtra as error:
         say(f"appl: {error}")
         return USAGE
@@ -166,41 +166,41 @@ def serve(given: Options) -> int:
     return OK
 
 
-def _serve(given: Options) -> None:
+def _serve(options: Options) -> None:
     from appl_backends.embedded import Embedded
     from appl_backends.embedded.server import Keys, serve
 
-    api = given.api_key or os.environ.get(KEY_VARIABLE)
-    admin = given.admin_key or os.environ.get(ADMIN_VARIABLE)
+    api = options.api_key or os.environ.get(KEY_VARIABLE)
+    admin = options.admin_key or os.environ.get(ADMIN_VARIABLE)
 
     def ready(address: Address) -> None:
-        out(_json(address) if given.json else _line(address, {api, admin}))
+        out(_json(address) if options.json else _line(address, {api, admin}))
 
-    settings = {name: getattr(given, name) for name in _ENGINE}
+    settings = {name: getattr(options, name) for name in _ENGINE}
     asyncio.run(
         serve(
             Embedded(**settings),
             Keys.of(api, admin),
             ready,
-            host=given.host,
-            port=given.port,
-            queue=given.max_queued,
-            most_bytes=given.max_body,
-            incremental=given.incremental_streaming_output,
-            hosts=given.allow_host,
-            until_eof=given.until_eof,
+            host=options.host,
+            port=options.port,
+            queue=options.max_queued,
+            most_bytes=options.max_body,
+            incremental=options.incremental_streaming_output,
+            hosts=options.allow_host,
+            until_eof=options.until_eof,
         )
     )
 
 
 def _json(address: Address) -> str:
     keys = address.keys
-    found = {"ready": True, "url": address.url, "api_key": keys.api, "admin_key": keys.admin}
-    return json.dumps({**found, "model": "embedded", "pid": os.getpid()})
+    facts = {"ready": True, "url": address.url, "api_key": keys.api, "admin_key": keys.admin}
+    return json.dumps({**facts, "model": "embedded", "pid": os.getpid()})
 
 
-def _line(address: Address, given: set[str | None]) -> str:
-    """The line for people and logs; keys that the user has *given* are not repeated."""
+def _line(address: Address, user_keys: set[str | None]) -> str:
+    """The line for people and logs; the user's own keys, *user_keys*, are not repeated."""
     named = {"api-key": address.keys.api, "admin-key": address.keys.admin}
-    drawn = [f"{name}={key}" for name, key in named.items() if key and key not in given]
+    drawn = [f"{name}={key}" for name, key in named.items() if key and key not in user_keys]
     return "  ".join([f"ready {address.url}", *drawn])

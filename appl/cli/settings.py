@@ -14,7 +14,7 @@ from appl.tracing.recording.secret import Masker
 
 @appl_command("config", example="appl config")
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Show each setting, its value and where it comes from.
 
     Settings come from the defaults, the nearest appl.toml or [tool.appl] in pyproject.toml (from
@@ -25,7 +25,7 @@ def command(given: Options) -> None:
     config = load()
     masker = Masker()  # a key may have been put where none belongs
     rows = [(key, masker.cleaned(value), origin) for key, value, origin in config.shown()]
-    if given.json:
+    if options.json:
         check(config)
         out(as_json({key: {"value": v, "origin": origin} for key, v, origin in rows}, indent=2))
         return

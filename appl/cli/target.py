@@ -81,15 +81,15 @@ def load(
     was imported before.
     """
     module = module or load_module(target)
-    found: object = module
+    member: object = module
     owner: object = None
     for part in target.function.split("."):
-        owner, found = found, getattr(found, part, None)
-    if not callable(found):
+        owner, member = member, getattr(member, part, None)
+    if not callable(member):
         raise UsageError(_missing(target, module))
     if to_call and isinstance(owner, type):
         _need_no_object(target, owner)
-    function: Callable[..., object] = found
+    function: Callable[..., object] = member
     return function
 
 
@@ -115,9 +115,9 @@ def _missing(target: Target, module: ModuleType) -> str:
         and not name.startswith("_")
         and getattr(value, "__module__", None) == module.__name__
     ]
-    known = ", ".join(names) or "none"
+    functions = ", ".join(names) or "none"
     hint = nearest(target.function, names)
-    return f"{target.place} has no function {target.function!r}{hint} (functions: {known})"
+    return f"{target.place} has no function {target.function!r}{hint} (functions: {functions})"
 
 
 def _by_name(name: str) -> ModuleType:

@@ -26,7 +26,7 @@ from appl.config.trust import ApprovalRequest, approvals, approve, forget, reque
 @switch("--list", help="show all files that are approved")
 @parameters.yes
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Approve the settings of a folder that may run code, send or delete something.
 
     A project's settings may choose names and numbers. A setting that names code, an address, a
@@ -36,72 +36,72 @@ def command(given: Options) -> None:
     the environment need none, nor does a file below a folder that the variable APPL_TRUST lists.
     With --json, nothing is approved unless --yes is given.
     """
-    if given.list:
-        _list(given)
-    elif given.remove:
-        _remove(given)
+    if options.list:
+        _list(options)
+    elif options.remove:
+        _remove(options)
     else:
-        _approve(given, _file(Path(given.folder)))
+        _approve(options, _file(Path(options.folder)))
 
 
 def _file(folder: Path) -> SettingsFile:
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder")
-    found = find_file(folder)
-    if found is None:
+    file = find_file(folder)
+    if file is None:
         raise UsageError(f"there are no settings in {folder.resolve()}")
-    return found
+    return file
 
 
-def _approve(given: Options, file: SettingsFile) -> None:
-    found, trusted = requests(file), trusted_by(file)
-    missing = bool(found) and trusted is None
-    if not given.json:
-        _show(file, found, trusted)
+def _approve(options: Options, file: SettingsFile) -> None:
+    findings, trusted = requests(file), trusted_by(file)
+    missing = bool(findings) and trusted is None
+    if not options.json:
+        _show(file, findings, trusted)
         if missing:
-            require_user(given, "approve it")
-    if missing and (given.yes or not given.json) and user_agrees(given, "approve this?"):
+            require_user(options, "approve it")
+    if missing and (options.yes or not options.json) and user_agrees(options, "approve this?"):
         approve(file)
         say("appl: approved; when the file changes, you are asked again")
-    elif missing and not given.json:
+    elif missing and not options.json:
         say("appl: nothing was approved")
-    if given.json:
-        out(as_json(_data(file, found), indent=2))
+    if options.json:
+        out(as_json(_data(file, findings), indent=2))
 
 
-def _show(file: SettingsFile, found: list[ApprovalRequest], trusted: str | None) -> None:
+def _show(file: SettingsFile, findings: list[ApprovalRequest], trusted: str | None) -> None:
     shown = term_safe(str(file.path))
-    if not found:
+    if not findings:
         say(f"appl: {shown} holds nothing that needs approval")
         return
-    out("\n".join(map(str, found)))
+    out("\n".join(map(str, findings)))
     if trusted is not None:
         why = {"home": "it is in the home folder", "approval": "it is approved"}
         say(f"appl: {shown} is trusted: {why.get(trusted, 'APPL_TRUST lists its folder')}")
 
 
-def _data(file: SettingsFile, found: list[ApprovalRequest]) -> dict[str, object]:
+def _data(file: SettingsFile, findings: list[ApprovalRequest]) -> dict[str, object]:
     return {
         "file": str(file.path),
         "digest": file.digest,
-        "trusted": trusted_by(file) if found else None,
-        "needs_approval": [dataclasses.asdict(item) for item in found],
+        "trusted": trusted_by(file) if findings else None,
+        "needs_approval": [dataclasses.asdict(item) for item in findings],
     }
 
 
-def _list(given: Options) -> None:
-    found = approvals()
-    if given.json or found:
-        entries = sorted(found, key=lambda entry: str(entry["file"]))
+def _list(options: Options) -> None:
+    approved = approvals()
+    if options.json or approved:
+        entries = sorted(approved, key=lambda entry: str(entry["file"]))
         lines = (f"{entry['digest'][:12]}  {entry['file']}" for entry in entries)
-        print_found(given.json, found, lines)
+        print_found(options.json, approved, lines)
 
 
-def _remove(given: Options) -> None:
-    folder = Path(given.folder)
-    found = find_file(folder)
-    gone = sorted({*forget(folder), *(forget(found.path.parent) if found else ())})
-    if given.json:
+def _remove(options: Options) -> None:
+    folder = Path(options.folder)
+    settings_file = find_file(folder)
+    gone = sorted({*forget(folder), *(forget(settings_file.path.parent) if settings_file else ())})
+    if options.json:
         out(as_json({"removed": gone}, indent=2))
     elif gone:
         for file in gone:

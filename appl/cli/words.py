@@ -25,8 +25,8 @@ def runs(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionIt
     names = []
     with contextlib.suppress(ApplError, OSError):
         names = sorted((path.stem for path in (load().home / "runs").glob("*.trace")), reverse=True)
-    found = [name for name in ("last", *names) if name.startswith(begun)]
-    return [CompletionItem(name) for name in found[:_MOST]]
+    names_found = [name for name in ("last", *names) if name.startswith(begun)]
+    return [CompletionItem(name) for name in names_found[:_MOST]]
 
 
 def targets(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -55,8 +55,8 @@ def _file(path: Path, prefix: str) -> Iterator[CompletionItem]:
 def parameters(target: str | None, begun: str) -> list[CompletionItem]:
     """The parameters of the function that *target* names, as options."""
     place, colon, function = (target or "").rpartition(":")
-    found = dict(_functions(Path(place if colon else function)))
-    names = found.get(function if colon else "main", [])
+    parameters_by_function = dict(_functions(Path(place if colon else function)))
+    names = parameters_by_function.get(function if colon else "main", [])
     flags = (f"--{name.replace('_', '-')}" for name in names)
     return [CompletionItem(flag) for flag in flags if flag.startswith(begun)]
 
@@ -67,8 +67,8 @@ def _functions(file: Path) -> list[tuple[str, list[str]]]:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    made: Any = (ast.FunctionDef, ast.AsyncFunctionDef)
-    functions = [node for node in tree.body if isinstance(node, made) and node.name[0] != "_"]
+    kinds: Any = (ast.FunctionDef, ast.AsyncFunctionDef)
+    functions = [node for node in tree.body if isinstance(node, kinds) and node.name[0] != "_"]
     return [(node.name, _names(node.args)) for node in functions]
 
 

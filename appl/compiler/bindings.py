@@ -68,14 +68,14 @@ class Survey:
 
 def survey(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Survey:
     """The names that *node* binds; its decorators, defaults and annotations are not looked at."""
-    found = Survey()
-    _arguments(node.args, True, found)
+    result = Survey()
+    _arguments(node.args, True, result)
     todo: list[tuple[ast.AST, bool]] = [(child, True) for child in node.body]
     while todo:
         inner, rooted = todo.pop()
         read = _READERS.get(type(inner))
         if read is not None:
-            read(inner, rooted, found)
+            read(inner, rooted, result)
         if type(inner) in _SCOPES:
             rooted = False  # a walrus in a comprehension binds outside; this is the careful side
         for value in inner.__dict__.values():
@@ -83,7 +83,7 @@ def survey(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Survey:
                 todo += [(child, rooted) for child in value if type(child) not in _LEAVES]
             elif type(value) not in _LEAVES:
                 todo.append((value, rooted))
-    return found
+    return result
 
 
 def element_of(iterated: ast.expr) -> ast.expr | None:
@@ -97,63 +97,63 @@ def element_of(iterated: ast.expr) -> ast.expr | None:
     return None
 
 
-def _arguments(args: ast.arguments, rooted: bool, found: Survey) -> None:
+def _arguments(args: ast.arguments, rooted: bool, result: Survey) -> None:
     for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
         if arg is not None:
-            found.bind(arg.arg, None, rooted)
+            result.bind(arg.arg, None, rooted)
 
 
-def _function(node: ast.FunctionDef | ast.Lambda, rooted: bool, found: Survey) -> None:
-    found.bind(getattr(node, "name", None), None, rooted)
-    _arguments(node.args, False, found)
+def _function(node: ast.FunctionDef | ast.Lambda, rooted: bool, result: Survey) -> None:
+    result.bind(getattr(node, "name", None), None, rooted)
+    _arguments(node.args, False, result)
 
 
-def _assign(node: ast.Assign, rooted: bool, found: Survey) -> None:
-    found.assign(node.targets, node.value, rooted)
+def _assign(node: ast.Assign, rooted: bool, result: Survey) -> None:
+    result.assign(node.targets, node.value, rooted)
 
 
 def _bind_target(
-    node: ast.AnnAssign | ast.AugAssign | ast.NamedExpr, rooted: bool, found: Survey
+    node: ast.AnnAssign | ast.AugAssign | ast.NamedExpr, rooted: bool, result: Survey
 ) -> None:
-    found.assign([node.target], node.value, rooted)
+    result.assign([node.target], node.value, rooted)
 
 
-def _loop(node: ast.For | ast.comprehension, rooted: bool, found: Survey) -> None:
-    found.assign([node.target], element_of(node.iter), rooted)
+def _loop(node: ast.For | ast.comprehension, rooted: bool, result: Survey) -> None:
+    result.assign([node.target], element_of(node.iter), rooted)
 
 
-def _async_loop(node: ast.AsyncFor, rooted: bool, found: Survey) -> None:
-    found.assign([node.target], None, rooted)
+def _async_loop(node: ast.AsyncFor, rooted: bool, result: Survey) -> None:
+    result.assign([node.target], None, rooted)
 
 
-def _with(node: ast.withitem, rooted: bool, found: Survey) -> None:
+def _with(node: ast.withitem, rooted: bool, result: Survey) -> None:
     if node.optional_vars is not None:
-        found.assign([node.optional_vars], None, rooted)
+        result.assign([node.optional_vars], None, rooted)
 
 
-def _named(node: ast.ClassDef | ast.MatchAs | ast.MatchStar, rooted: bool, found: Survey) -> None:
-    found.bind(node.name, None, rooted)
+def _named(node: ast.ClassDef | ast.MatchAs | ast.MatchStar, rooted: bool, result: Survey) -> None:
+    result.bind(node.name, None, rooted)
 
 
-def _rest(node: ast.MatchMapping, rooted: bool, found: Survey) -> None:
-    found.bind(node.rest, None, rooted)
+def _rest(node: ast.MatchMapping, rooted: bool, result: Survey) -> None:
+    result.bind(node.rest, None, rooted)
 
 
-def _handler(node: ast.ExceptHandler, rooted: bool, found: Survey) -> None:
-    found.bind(node.name, None, rooted)
+def _handler(node: ast.ExceptHandler, rooted: bool, result: Survey) -> None:
+    result.bind(node.name, None, rooted)
 
 
-def _alias(node: ast.alias, rooted: bool, found: Survey) -> None:
-    found.bind(node.asname or node.name.partition(".")[0], None, rooted)
+def _alias(node: ast.alias, rooted: bool, result: Survey) -> None:
+    result.bind(node.asname or node.name.partition(".")[0], None, rooted)
 
 
-def _declared(node: ast.Global | ast.Nonlocal, rooted: bool, found: Survey) -> None:
+def _declared(node: ast.Global | ast.Nonlocal, rooted: bool, result: Survey) -> None:
     for name in node.names:
-        found.bind(name, None, rooted)
+        result.bind(name, None, rooted)
 
 
-def _yield(node: ast.Yield | ast.YieldFrom, rooted: bool, found: Survey) -> None:
-    found.yields = found.yields or rooted
+def _yield(node: ast.Yield | ast.YieldFrom, rooted: bool, result: Survey) -> None:
+    result.yields = result.yields or rooted
 
 
 _READERS: dict[type[ast.AST], Callable[..., None]] = {

@@ -41,7 +41,7 @@ def count_calls(node: Def, callees: Callees) -> CallCounts:
     models = frozenset(counter.models)
     if counter.asks_later(node.body):
         return CallCounts(CallBounds(total.least, None), {}, models)
-    after = {line: left.bounds for line, left in sorted(counter.after.items())}
+    after = {line: rest.bounds for line, rest in sorted(counter.after.items())}
     return CallCounts(total, after, models)
 
 
@@ -123,11 +123,11 @@ class _Counter:
         return self._value(node.test, self.block(node.body, ways) | self.block(node.orelse, ways))
 
     def _match(self, node: ast.Match, ways: _Ways) -> _Left:
-        found = ways.next
+        rest = ways.next
         for case in reversed(node.cases):
             inner = self.block(case.body, ways)
-            found |= inner if case.guard is None else self._value(case.guard, inner | found)
-        return self._value(node.subject, found)
+            rest |= inner if case.guard is None else self._value(case.guard, inner | rest)
+        return self._value(node.subject, rest)
 
     def _for(self, node: ast.For | ast.AsyncFor, ways: _Ways) -> _Left:
         after = self.block(node.orelse, ways)
@@ -139,11 +139,11 @@ class _Counter:
         inside = self._in_round(node.body, ways)
         if isinstance(node.test, ast.Constant) and node.test.value:
             return self._rounds(None, inside, _NEVER)
-        return self._rounds(None, lambda left: self._value(node.test, inside(left) | after), _NEVER)
+        return self._rounds(None, lambda rest: self._value(node.test, inside(rest) | after), _NEVER)
 
     def _in_round(self, body: Sequence[ast.stmt], ways: _Ways) -> _Round:
         """A function that tells the calls to come before *body* from those behind the round."""
-        return lambda left: self.block(body, replace(ways, next=left, again=left, broken=ways.next))
+        return lambda rest: self.block(body, replace(ways, next=rest, again=rest, broken=ways.next))
 
     def _rounds(self, count: float | None, begin: _Round, after: _Left) -> _Left:
         """The calls to come before a loop of *count* rounds; ``None``: of any number.
@@ -156,13 +156,13 @@ class _Counter:
             return after
         one_round = begin
         if count is None:
-            count, one_round = inf, lambda left: begin(left) | after
+            count, one_round = inf, lambda rest: begin(rest) | after
         with self._trying_out() as far:
             low = _least_added(one_round, far)
             high = _most_added(one_round, far)
 
-        def before(rounds: float, left: _Left) -> _Left:
-            return _Left(low(rounds, left.low), high(rounds, left.high)) if rounds else left
+        def before(rounds: float, rest: _Left) -> _Left:
+            return _Left(low(rounds, rest.low), high(rounds, rest.high)) if rounds else rest
 
         # For the calls inside: what comes behind the first round, the last one, or any between.
         one_round(after | before(count - 1, after))
@@ -183,7 +183,7 @@ class _Counter:
     def _try(self, node: ast.Try, ways: _Ways) -> _Left:
         end, outer = node.finalbody, ways
         if end:
-            ways = ways.map(lambda left: self.block(end, replace(outer, next=left)))
+            ways = ways.map(lambda rest: self.block(end, replace(outer, next=rest)))
         inside = replace(ways, next=self.block(node.orelse, ways))
         handlers = [self.block(handler.body, ways) for handler in node.handlers]
         if any(isinstance(inner, _LEAVING) for inner in walk(end)):  # which ends the error
@@ -193,11 +193,11 @@ class _Counter:
     def _with(self, node: ast.With | ast.AsyncWith, ways: _Ways) -> _Left:
         managers = [item.context_expr for item in node.items]
         ours = all(
-            isinstance(each, ast.Call) and self._callees.kind(each.func) == "role"
-            for each in managers
+            isinstance(manager, ast.Call) and self._callees.kind(manager.func) == "role"
+            for manager in managers
         )
-        found = self._guarded(node.body, ways, [] if ours else [ways.next])
-        return self._values(managers, found)
+        counts = self._guarded(node.body, ways, [] if ours else [ways.next])
+        return self._values(managers, counts)
 
     def _guarded(self, body: Sequence[ast.stmt], ways: _Ways, handlers: list[_Left]) -> _Left:
         """The calls to come before *body*, which an error may leave at any point for *handlers*."""
@@ -207,104 +207,107 @@ class _Counter:
         for other in handlers[1:]:
             handled |= other
         self._handlers.append(handled)
-        found = self.block(body, ways.map(lambda left: left | handled))
+        counts = self.block(body, ways.map(lambda rest: rest | handled))
         self._handlers.pop()
-        return _Left(min(found.low, handled.low), found.high)
+        return _Left(min(counts.low, handled.low), counts.high)
 
     # Expressions
 
-    def _value(self, node: ast.expr, left: _Left) -> _Left:
-        """The calls to come before *node* is evaluated; *left* come after it."""
+    def _value(self, node: ast.expr, rest: _Left) -> _Left:
+        """The calls to come before *node* is evaluated; *rest* come after it."""
         handle = _EXPRESSIONS.get(type(node))
-        return handle(self, node, left) if handle is not None else self._parts(node, left)
+        return handle(self, node, rest) if handle is not None else self._parts(node, rest)
 
-    def _values(self, nodes: Sequence[ast.expr], left: _Left) -> _Left:
+    def _values(self, nodes: Sequence[ast.expr], rest: _Left) -> _Left:
         for node in reversed(nodes):
-            left = self._value(node, left)
-        return left
+            rest = self._value(node, rest)
+        return rest
 
-    def _parts(self, node: ast.AST, left: _Left) -> _Left:
+    def _parts(self, node: ast.AST, rest: _Left) -> _Left:
         for child in reversed([*ast.iter_child_nodes(node)]):
             if isinstance(child, ast.expr):
-                left = self._value(child, left)
+                rest = self._value(child, rest)
             elif isinstance(child, ast.keyword):
-                left = self._value(child.value, left)
-        return left
+                rest = self._value(child.value, rest)
+        return rest
 
-    def _maybe(self, nodes: Sequence[ast.expr], left: _Left) -> _Left:
+    def _maybe(self, nodes: Sequence[ast.expr], rest: _Left) -> _Left:
         """*nodes* in their order, of which the first few alone may be evaluated."""
-        found = left
+        counts = rest
         for node in reversed(nodes):
-            found = left | self._value(node, found)
-        return found
+            counts = rest | self._value(node, counts)
+        return counts
 
-    def _boolean(self, node: ast.BoolOp, left: _Left) -> _Left:
-        return self._value(node.values[0], self._maybe(node.values[1:], left))
+    def _boolean(self, node: ast.BoolOp, rest: _Left) -> _Left:
+        return self._value(node.values[0], self._maybe(node.values[1:], rest))
 
-    def _compare(self, node: ast.Compare, left: _Left) -> _Left:
+    def _compare(self, node: ast.Compare, rest: _Left) -> _Left:
         return self._values(
-            [node.left, node.comparators[0]], self._maybe(node.comparators[1:], left)
+            [node.left, node.comparators[0]], self._maybe(node.comparators[1:], rest)
         )
 
-    def _conditional(self, node: ast.IfExp, left: _Left) -> _Left:
-        return self._value(node.test, self._value(node.body, left) | self._value(node.orelse, left))
+    def _conditional(self, node: ast.IfExp, rest: _Left) -> _Left:
+        return self._value(node.test, self._value(node.body, rest) | self._value(node.orelse, rest))
 
-    def _lambda(self, _: ast.Lambda, left: _Left) -> _Left:
-        return left
+    def _lambda(self, _: ast.Lambda, rest: _Left) -> _Left:
+        return rest
 
-    def _yield(self, node: ast.Yield | ast.YieldFrom, left: _Left) -> _Left:
-        return self._parts(node, left | _NONE)  # nobody need go on with it
+    def _yield(self, node: ast.Yield | ast.YieldFrom, rest: _Left) -> _Left:
+        return self._parts(node, rest | _NONE)  # nobody need go on with it
 
-    def _comprehension(self, node: Any, left: _Left) -> _Left:
+    def _comprehension(self, node: Any, rest: _Left) -> _Left:
         values = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        return self._clause(node.generators, values, left, isinstance(node, ast.GeneratorExp))
+        return self._clause(node.generators, values, rest, isinstance(node, ast.GeneratorExp))
 
     def _clause(
         self,
         clauses: Sequence[ast.comprehension],
         values: Sequence[ast.expr],
-        left: _Left,
+        rest: _Left,
         lazy: bool,
     ) -> _Left:
         if not clauses:
-            return self._values(values, left)
+            return self._values(values, rest)
         first, *inner = clauses
 
         def begin(behind: _Left) -> _Left:
-            found = self._clause(inner, values, behind, False)
-            found = self._maybe(first.ifs, found) | behind if first.ifs else found
-            return found | left if lazy else found
+            counts = self._clause(inner, values, behind, False)
+            counts = self._maybe(first.ifs, counts) | behind if first.ifs else counts
+            return counts | rest if lazy else counts
 
-        return self._value(first.iter, self._rounds(self._length(first.iter), begin, left))
+        return self._value(first.iter, self._rounds(self._length(first.iter), begin, rest))
 
     def _length(self, node: ast.expr) -> int | None:
         return rounds_over(node, self._known)
 
     # Calls
 
-    def _call(self, node: ast.Call, left: _Left) -> _Left:
-        return self._parts(node, self._asked(node, left))
+    def _call(self, node: ast.Call, rest: _Left) -> _Left:
+        return self._parts(node, self._asked(node, rest))
 
-    def _asked(self, node: ast.Call, left: _Left) -> _Left:
+    def _asked(self, node: ast.Call, rest: _Left) -> _Left:
         kind = self._callees.kind(node.func)
         if kind in ASKING:
-            self._note(node, left)
-            return left.after(1, inf if self._takes_several(node) else 1)
+            self._note(node, rest)
+            return rest.after(1, inf if self._takes_several(node) else 1)
         if kind == "program":
-            return left.after(*self._of_program(node))
-        return left.after(0, inf) if self._callees.may_ask(node) else left
+            return rest.after(*self._of_program(node))
+        return rest.after(0, inf) if self._callees.may_ask(node) else rest
 
-    def _note(self, node: ast.Call, left: _Left) -> None:
+    def _note(self, node: ast.Call, rest: _Left) -> None:
         """Note the calls that come after a call of a model; an error may skip some."""
-        given = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "model")]
-        unknown = [each for each in given if not isinstance(each, ast.Constant)]
-        names = [str(each.value) for each in given if isinstance(each, ast.Constant)]
+        values = [
+            *node.args[:1],
+            *(keyword.value for keyword in node.keywords if keyword.arg == "model"),
+        ]
+        unknown = [value for value in values if not isinstance(value, ast.Constant)]
+        names = [str(value.value) for value in values if isinstance(value, ast.Constant)]
         self.models.add(f"{self._name}: {ast.unparse(unknown[0])}" if unknown else (*names, "")[0])
-        if self._far > _FAR or left.never:
+        if self._far > _FAR or rest.never:
             return
         for handled in self._handlers:
-            left = _Left(min(left.low, handled.low), left.high)
-        self.after[node.lineno] = self.after.get(node.lineno, left) | left
+            rest = _Left(min(rest.low, handled.low), rest.high)
+        self.after[node.lineno] = self.after.get(node.lineno, rest) | rest
 
     def _takes_several(self, node: ast.Call) -> bool:
         options = {keyword.arg for keyword in node.keywords}
@@ -327,7 +330,7 @@ class _Counter:
         """True if a function inside of *body* may ask a model: nobody knows when it is called."""
         for node in body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                if any(is_ppl(each, self._callees.names) for each in node.decorator_list):
+                if any(is_ppl(decorator, self._callees.names) for decorator in node.decorator_list):
                     continue
                 if self._asks(node):
                     return True
@@ -348,11 +351,11 @@ class _Counter:
 
 def _least_added(begin: _Round, far: int) -> Callable[[float, float], float]:
     """The least calls before so many rounds, and so many calls behind them; less than *far*."""
-    left = begin(_Left(far, -far)).low  # in this round, if it can be
-    if left >= far:
-        return lambda rounds, behind: behind + _times(rounds, left - far)
+    least = begin(_Left(far, -far)).low  # in this round, if it can be
+    if least >= far:
+        return lambda rounds, behind: behind + _times(rounds, least - far)
     adds = begin(_NONE).low
-    return lambda rounds, behind: min(behind + _times(rounds, adds), left)
+    return lambda rounds, behind: min(behind + _times(rounds, adds), least)
 
 
 def _most_added(begin: _Round, far: int) -> Callable[[float, float], float]:
@@ -360,9 +363,9 @@ def _most_added(begin: _Round, far: int) -> Callable[[float, float], float]:
     on = begin(_Left(0, far)).high
     if on < far / 2:  # no second round
         return lambda rounds, behind: on
-    adds, left = on - far, begin(_Left(far, -far)).high
+    adds, most = on - far, begin(_Left(far, -far)).high
     return lambda rounds, behind: max(
-        behind + _times(rounds, adds), left + _times(rounds - 1, adds)
+        behind + _times(rounds, adds), most + _times(rounds - 1, adds)
     )
 
 

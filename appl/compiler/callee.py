@@ -87,8 +87,8 @@ class Callees:
             return self._by_name(func)
         if is_program(value):
             return "program"
-        if known := _published(value):
-            return known
+        if published := _published(value):
+            return published
         name = getattr(value, "__name__", "")
         if name in _KEEPS or name in _HOLDERS:
             return "keeps"
@@ -107,7 +107,7 @@ class Callees:
         """The calls of a prompt function on its caller's prompt; ``None`` if they are not known."""
         program = program_of(self.names.object_of(func))
         at_once = program is not None and program.kind in ("sync", "async")
-        return program.translated.calls if at_once and not program.told.parallel else None
+        return program.translated.calls if at_once and not program.decoration.parallel else None
 
     def name(self, func: ast.expr) -> str:
         """The name under which appl publishes the callee, else the name in the source."""
@@ -142,11 +142,11 @@ class Callees:
         owner = self.names.object_of(func.value)
         if func.attr in _ORDINARY or isinstance(owner, ModuleType):
             return "plain"
-        found = UNKNOWN if owner is UNKNOWN else inspect.getattr_static(owner, func.attr, UNKNOWN)
-        if found is UNKNOWN:
+        member = UNKNOWN if owner is UNKNOWN else inspect.getattr_static(owner, func.attr, UNKNOWN)
+        if member is UNKNOWN:
             return "unknown"
-        found = getattr(found, "__func__", found)
-        return "program" if is_program(found) else "unknown" if may_ask(found) else "plain"
+        member = getattr(member, "__func__", member)
+        return "program" if is_program(member) else "unknown" if may_ask(member) else "plain"
 
 
 def _published(value: object) -> str | None:
@@ -208,15 +208,15 @@ def _plain() -> None:
 
 def static_names(module: Module) -> dict[str, object]:
     """A file's imports from appl and its prompt functions, by name, found without running it."""
-    found = _imports(module.tree)
-    names = FunctionNames(Survey(), found)
+    members = _imports(module.tree)
+    names = FunctionNames(Survey(), members)
     for function in module.functions.values():
         if function.path == function.node.name:
             for decorator in function.node.decorator_list:
                 if is_ppl(decorator, names):
                     ctx = str(constant_options(decorator).get("ctx", "new"))
-                    found[function.path] = Published(function.path, program=True, ctx=ctx)
-    return found | _aliases(module.tree, names)
+                    members[function.path] = Published(function.path, program=True, ctx=ctx)
+    return members | _aliases(module.tree, names)
 
 
 def _aliases(tree: ast.Module, names: FunctionNames) -> dict[str, object]:
@@ -236,22 +236,22 @@ def constant_options(decorator: ast.expr) -> dict[str, object]:
     """The constant arguments of ``@ppl(...)``."""
     if not isinstance(decorator, ast.Call):
         return {}
-    given = {keyword.arg: keyword.value for keyword in decorator.keywords if keyword.arg}
+    arguments = {keyword.arg: keyword.value for keyword in decorator.keywords if keyword.arg}
     if decorator.args:
-        given["ctx"] = decorator.args[0]
-    return {name: node.value for name, node in given.items() if isinstance(node, ast.Constant)}
+        arguments["ctx"] = decorator.args[0]
+    return {name: node.value for name, node in arguments.items() if isinstance(node, ast.Constant)}
 
 
 def _imports(tree: ast.Module) -> dict[str, object]:
-    found: dict[str, object] = {}
+    imports: dict[str, object] = {}
     for node in tree.body:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 package = alias.name.partition(".")[0]
                 if package == "appl":
-                    found[alias.asname or package] = _Package("appl")
+                    imports[alias.asname or package] = _Package("appl")
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "appl":
             for alias in node.names:
                 names = [*_BY_ORIGIN, "ppl"] if alias.name == "*" else [alias.name]
-                found |= {alias.asname or name: Published(name) for name in names if name != "*"}
-    return found
+                imports |= {alias.asname or name: Published(name) for name in names if name != "*"}
+    return imports

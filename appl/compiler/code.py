@@ -25,9 +25,9 @@ _TOO_NESTED = (
 )
 
 
-def assemble(lowered: Lowered, found: FunctionSource, user: CodeType) -> CodeType:
+def assemble(lowered: Lowered, definition: FunctionSource, user: CodeType) -> CodeType:
     """The code of the lowered function, with a placeholder where the hooks are to be."""
-    module = _module(lowered, found, user)
+    module = _module(lowered, definition, user)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the import of the file has shown them already
         try:
@@ -37,13 +37,13 @@ def assemble(lowered: Lowered, found: FunctionSource, user: CodeType) -> CodeTyp
         except SyntaxError as error:
             if "nested blocks" not in str(error):
                 raise
-            raise found.source.refusal(found.node, _TOO_NESTED) from None
+            raise definition.source.refusal(definition.node, _TOO_NESTED) from None
     code = _inside(whole, _FACTORY)
-    for name in (found.owner, lowered.node.name):
+    for name in (definition.owner, lowered.node.name):
         code = _inside(code, name) if name else code
     code = _renamed(code, code.co_qualname, user.co_qualname)
     _check_same(code, user)
-    _remember_nested(code, lowered, found)
+    _remember_nested(code, lowered, definition)
     return code
 
 
@@ -92,18 +92,18 @@ def _copy_annotations(f: FunctionType, new: FunctionType) -> None:
         new.__annotations__ = f.__annotations__
 
 
-def _module(lowered: Lowered, found: FunctionSource, user: CodeType) -> ast.Module:
+def _module(lowered: Lowered, origin: FunctionSource, user: CodeType) -> ast.Module:
     """``def ⟨factory⟩(free variables): class Owner: def f``, all on the user's lines."""
     definition: ast.stmt = _bare(lowered.node)
-    if found.owner:
+    if origin.owner:
         owner = ast.ClassDef(
-            name=found.owner, bases=[], keywords=[], body=[definition], decorator_list=[]
+            name=origin.owner, bases=[], keywords=[], body=[definition], decorator_list=[]
         )
         definition = at(lowered.node, owner)
-    free = [name for name in user.co_freevars if name != "__class__" or not found.owner]
+    free = [name for name in user.co_freevars if name != "__class__" or not origin.owner]
     parameters = _no_arguments(at(lowered.node, ast.arg(arg=name)) for name in free)
     factory = ast.FunctionDef(name=_FACTORY, args=parameters, body=[], decorator_list=[])
-    outermost = found.owner or lowered.node.name
+    outermost = origin.owner or lowered.node.name
     if outermost not in free:  # to the function, its own name or its class's is a global one
         factory.body.append(at(lowered.node, ast.Global(names=[outermost])))
     factory.body.append(definition)
@@ -171,7 +171,7 @@ def _check_same(code: CodeType, user: CodeType) -> None:
         raise stale(user)
 
 
-def _remember_nested(code: CodeType, lowered: Lowered, found: FunctionSource) -> None:
+def _remember_nested(code: CodeType, lowered: Lowered, origin: FunctionSource) -> None:
     """Remembers the ``@ppl`` functions inside *code*, to find their source without the file."""
     wanted = {
         (first_line(function.node), function.node.name): function for function in lowered.nested
@@ -181,6 +181,6 @@ def _remember_nested(code: CodeType, lowered: Lowered, found: FunctionSource) ->
         for constant in todo.pop().co_consts:
             if isinstance(constant, CodeType):
                 todo.append(constant)
-                known = wanted.get((constant.co_firstlineno, constant.co_name))
-                if known is not None:
-                    remember(constant, known)
+                definition = wanted.get((constant.co_firstlineno, constant.co_name))
+                if definition is not None:
+                    remember(constant, definition)

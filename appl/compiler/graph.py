@@ -40,27 +40,27 @@ Parts = tuple[str | None, ...]
 
 
 def build(
-    found: FunctionSource, callees: Callees, kind: str, either_docstring: bool = False
+    function: FunctionSource, callees: Callees, kind: str, either_docstring: bool = False
 ) -> Graph:
-    """The verified graph of *found*; *either_docstring* as in ``docstring_of``."""
-    builder = _Builder(found, callees)
-    node = found.node
+    """The verified graph of *function*; *either_docstring* as in ``docstring_of``."""
+    builder = _Builder(function, callees)
+    node = function.node
     builder.parameters(node)
-    documented = docstring_of(node, found.source, either_docstring) is not None
+    documented = docstring_of(node, function.source, either_docstring) is not None
     builder.block(node.body[documented:])
     names = [name for name, _ in survey(node).bindings]
     parameters = {arg.arg for _, arg in _parameters(node.args)}
     rebound = tuple(sorted(name for name in parameters if names.count(name) > 1))
     graph = builder.sketch.frozen(
-        node.name, found.source.file, node.lineno, node.end_lineno or node.lineno, kind, rebound
+        node.name, function.source.file, node.lineno, node.end_lineno or node.lineno, kind, rebound
     )
     return replace(verify(graph), calls=count_calls(node, callees), texts=builder.texts)
 
 
 class _Builder:
-    def __init__(self, found: FunctionSource, callees: Callees) -> None:
-        self.source, self.callees = found.source, callees
-        self.sketch = Sketch(found.node.lineno)
+    def __init__(self, function: FunctionSource, callees: Callees) -> None:
+        self.source, self.callees = function.source, callees
+        self.sketch = Sketch(function.node.lineno)
         self.state = FlowState()
         self.region = 0
         self.role = "user"
@@ -68,7 +68,7 @@ class _Builder:
         self.functions: dict[str, tuple[Provenance, frozenset[int]]] = {}
         self.texts: dict[str, str] = {}
         self.returned: list[Provenance] | None = None  # what a nested function returns
-        callees.local |= survey(found.node).lambdas
+        callees.local |= survey(function.node).lambdas
 
     def parameters(self, node: Def) -> None:
         for label, arg in _parameters(node.args):
@@ -162,8 +162,8 @@ class _Builder:
 
     def _note_text(self, node: ast.expr) -> None:
         """Note the text of *node* if it is a name from outside that stands for one."""
-        if isinstance(found := self.callees.names.object_of(node), str):
-            self.texts[_code(node)] = found
+        if isinstance(text := self.callees.names.object_of(node), str):
+            self.texts[_code(node)] = text
 
     def _sees_prompt(self, node: ast.expr) -> bool:
         calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
@@ -543,11 +543,11 @@ class _Builder:
     def _ordinary(self, node: ast.Call, values: list[ast.expr]) -> Provenance:
         """The value of a call of any other function, which gets finished values."""
         func = node.func
-        known = self.functions.get(func.id) if isinstance(func, ast.Name) else None
-        if known is None:
+        function = self.functions.get(func.id) if isinstance(func, ast.Name) else None
+        if function is None:
             return self._passed(node, values).held()
-        self.state.prompt |= known[1]
-        return known[0] | self._passed(node, values)
+        self.state.prompt |= function[1]
+        return function[0] | self._passed(node, values)
 
     def _passed(self, node: ast.Call, values: list[ast.expr]) -> Provenance:
         """The arguments of an ordinary function, after a wait for them."""

@@ -18,18 +18,18 @@ from appl.compiler.source import FunctionSource, find, parse, peers
 from appl.errors import SourceUnavailable, nearest
 
 
-def graph_of_found(
-    found: FunctionSource, outer: Mapping[str, object], kind: str, either_docstring: bool = False
+def graph_of_source(
+    function: FunctionSource, outer: Mapping[str, object], kind: str, either_docstring: bool = False
 ) -> Graph:
     """The call graph of a ``def`` that sees the names *outer*."""
-    names = FunctionNames(survey(found.node), outer)
+    names = FunctionNames(survey(function.node), outer)
     prompted = [
         peer.node.name
-        for peer in peers(found)
+        for peer in peers(function)
         if any(is_ppl(decorator, names) for decorator in peer.node.decorator_list)
     ]
-    methods, programs = (prompted, ()) if found.owner else ((), prompted)
-    return build(found, Callees(names, programs, methods), kind, either_docstring)
+    methods, programs = (prompted, ()) if function.owner else ((), prompted)
+    return build(function, Callees(names, programs, methods), kind, either_docstring)
 
 
 def compile_graph(f: object) -> Graph:
@@ -39,7 +39,7 @@ def compile_graph(f: object) -> Graph:
         graph: Graph = program.translated.graph
         return graph
     function = require_function(f)
-    return graph_of_found(find(function), outer_names(function), kind_of(function))
+    return graph_of_source(find(function), outer_names(function), kind_of(function))
 
 
 def graph_of(target: object) -> Graph:
@@ -51,17 +51,17 @@ def graph_of(target: object) -> Graph:
     if not lines:
         raise SourceUnavailable(f"{file or path}: there is no such file, or nothing in it")
     module = parse(file, lines)
-    found = next(
+    match = next(
         (function for function in module.functions.values() if function.path == path), None
     )
-    if found is None:
-        known = [function.path for function in module.functions.values()]
-        raise SourceUnavailable(f"no function {path} in {file}{nearest(path, known)}")
-    return graph_of_found(found, static_names(module), _static_kind(found))
+    if match is None:
+        paths = [function.path for function in module.functions.values()]
+        raise SourceUnavailable(f"no function {path} in {file}{nearest(path, paths)}")
+    return graph_of_source(match, static_names(module), _static_kind(match))
 
 
-def _static_kind(found: FunctionSource) -> Kind:
-    is_async = isinstance(found.node, ast.AsyncFunctionDef)
-    if survey(found.node).yields:
+def _static_kind(function: FunctionSource) -> Kind:
+    is_async = isinstance(function.node, ast.AsyncFunctionDef)
+    if survey(function.node).yields:
         return "asyncgen" if is_async else "generator"
     return "async" if is_async else "sync"

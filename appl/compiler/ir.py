@@ -121,12 +121,12 @@ class CallCounts:
     after: Mapping[int, CallBounds] = field(default_factory=dict, hash=False)
     models: frozenset[str] = frozenset()
 
-    def left(self, made: int, line: int | None) -> CallBounds:
-        """The calls to come after the latest of *made* calls, which stands in *line*, if known."""
+    def remaining(self, calls: int, line: int | None) -> CallBounds:
+        """The calls to come after the latest of *calls*, which stands in *line*, if known."""
         least, most = self.after.get(line or 0, _UNKNOWN)
-        least = max(least, self.total.least - made)
+        least = max(least, self.total.least - calls)
         if self.total.most is not None:
-            rest = max(0, self.total.most - made)
+            rest = max(0, self.total.most - calls)
             most = rest if most is None else min(rest, most)
         return CallBounds(least if most is None else min(least, most), most)
 
@@ -165,7 +165,7 @@ class Graph:
 
     def as_dict(self) -> dict[str, object]:
         """The graph as plain dictionaries and lists, for JSON."""
-        return {name: each for name, each in asdict(self).items() if name != "texts"}
+        return {name: value for name, value in asdict(self).items() if name != "texts"}
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The notebook's display: a drawing where it can draw Mermaid, else the text."""

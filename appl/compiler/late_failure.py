@@ -22,9 +22,9 @@ def passed_by(notes: Iterable[str], files: Iterable[str]) -> str:
     if called is None:
         return ""
     names = {part.rpartition(".")[0] for part in called[1].split("/")}
-    for found in _findings({*files, called[2] or ""}):
-        if re.match(r"`(\w+)\(", found.message)[1] in names:  # type: ignore[index]
-            return f"{found.file}:{found.line}: {found.message}; {found.hint}"
+    for finding in _findings({*files, called[2] or ""}):
+        if re.match(r"`(\w+)\(", finding.message)[1] in names:  # type: ignore[index]
+            return f"{finding.file}:{finding.line}: {finding.message}; {finding.hint}"
     return ""
 
 

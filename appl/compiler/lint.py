@@ -79,12 +79,12 @@ def check_text(
         return [LintFinding(REFUSED, file, 1, 1, 1, 1, str(error), "")]
     chosen = set(select or ALL_RULES) - set(ignore)
     try:
-        found = [finding for finding in _findings(module, fixes) if finding.rule in chosen]
+        findings = [finding for finding in _findings(module, fixes) if finding.rule in chosen]
     except RecursionError:  # Python could parse it, with its own stack
         return [LintFinding(REFUSED, file, 1, 1, 1, 1, "it is nested too deeply", "")]
-    kept = _after_comments(module, text, found)
+    unignored = _after_comments(module, text, findings)
     return sorted(
-        (finding for finding in kept if finding.rule in chosen),
+        (finding for finding in unignored if finding.rule in chosen),
         key=lambda problem: (problem.line, problem.column, problem.rule),
     )
 
@@ -125,45 +125,45 @@ def _findings(module: Module, fixes: Collection[str]) -> Iterator[LintFinding]:
         for function in g
     ]
 
-    def inside(found: FunctionSource) -> bool:
+    def inside(function: FunctionSource) -> bool:
         """True if a function stands in a prompt function, whose compiler says its text."""
-        return any(first < found.node.lineno <= last for first, last in spans)
+        return any(first < function.node.lineno <= last for first, last in spans)
 
     called = {
         owner: {function.node.name for function in group} for owner, group in prompted.items()
     }
     graphs: Graphs = {}
-    for found in module.functions.values():
-        names = FunctionNames(survey(found.node), outer)
-        decorator = next((d for d in found.node.decorator_list if is_ppl(d, names)), None)
-        if decorator is None and not inside(found):
-            yield from rules.unprompted(found, Callees(names))
+    for function in module.functions.values():
+        names = FunctionNames(survey(function.node), outer)
+        decorator = next((d for d in function.node.decorator_list if is_ppl(d, names)), None)
+        if decorator is None and not inside(function):
+            yield from rules.unprompted(function, Callees(names))
         elif decorator is not None:
-            near = called.get(found.owner, ())
-            methods, programs = (near, ()) if found.owner else ((), near)
+            near = called.get(function.owner, ())
+            methods, programs = (near, ()) if function.owner else ((), near)
             callees = Callees(names, programs, methods)
-            yield from _of_function(facts, found, callees, decorator, graphs)
-            yield from _fixed(found, fixes)
+            yield from _of_function(facts, function, callees, decorator, graphs)
+            yield from _fixed(function, fixes)
     waiting = serial_calls.waiters(graphs)
     file, tree = module.source.file, module.tree
     yield from serial_calls.findings(file, tree, waiting, facts.imported)
-    asked = {name: node for name, (node, _) in graphs.items()}
-    yield from unprotected_calls.findings(file, tree, asked, facts.imported)
+    nodes = {name: node for name, (node, _) in graphs.items()}
+    yield from unprotected_calls.findings(file, tree, nodes, facts.imported)
     own = set().union(*called.values())
     yield from unrecorded_timers.findings(file, tree, own, facts.imported)
 
 
-def _fixed(found: FunctionSource, fixes: Collection[str]) -> Iterator[LintFinding]:
+def _fixed(function: FunctionSource, fixes: Collection[str]) -> Iterator[LintFinding]:
     """The first text of a prompt, which *fixes* of ruff would take for a docstring."""
-    first = found.node.body[0]
+    first = function.node.body[0]
     is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
     if not fixes or not is_text or not isinstance(first.value.value, str):  # type: ignore[attr-defined]
         return
-    if docstring_of(found.node, found.source) is None:
+    if docstring_of(function.node, function.source) is None:
         rules_of_ruff = ", ".join(fixes)
         yield LintFinding(
             RUFF_FIX,
-            found.source.file,
+            function.source.file,
             first.lineno,
             first.col_offset + 1,
             first.end_lineno or first.lineno,
@@ -174,28 +174,28 @@ def _fixed(found: FunctionSource, fixes: Collection[str]) -> Iterator[LintFindin
         )
 
 
-def _innermost(facts: Facts, found: FunctionSource, decorator: ast.expr) -> None:
+def _innermost(facts: Facts, function: FunctionSource, decorator: ast.expr) -> None:
     """Refuse ``@ppl`` above a decorator that makes something else of the function."""
-    every = found.node.decorator_list
+    every = function.node.decorator_list
     for below in every[every.index(decorator) + 1 :]:
-        made = facts.made_by(below)
-        if made == "wrapper":
-            raise refuse_wrapper(found)
-        if made:
-            raise found.source.refusal(decorator, swapped(made))
+        product = facts.made_by(below)
+        if product == "wrapper":
+            raise refuse_wrapper(function)
+        if product:
+            raise function.source.refusal(decorator, swapped(product))
 
 
 def _prompted(module: Module, names: FunctionNames) -> dict[str | None, list[FunctionSource]]:
     """The prompt functions of each class, and those outside classes."""
-    found: dict[str | None, list[FunctionSource]] = {}
+    functions: dict[str | None, list[FunctionSource]] = {}
     for function in module.functions.values():
         if any(is_ppl(decorator, names) for decorator in function.node.decorator_list):
-            found.setdefault(function.owner, []).append(function)
-    return found
+            functions.setdefault(function.owner, []).append(function)
+    return functions
 
 
 def _of_function(
-    facts: Facts, found: FunctionSource, callees: Callees, decorator: ast.expr, graphs: Graphs
+    facts: Facts, function: FunctionSource, callees: Callees, decorator: ast.expr, graphs: Graphs
 ) -> Iterator[LintFinding]:
     """The findings of all rules in one prompt function.
 
@@ -204,38 +204,38 @@ def _of_function(
     names = callees.names
     options = constant_options(decorator)
     either = "docstring_as" in options
-    bindings = survey(found.node)
-    is_async = isinstance(found.node, ast.AsyncFunctionDef)
+    bindings = survey(function.node)
+    is_async = isinstance(function.node, ast.AsyncFunctionDef)
     try:
-        _innermost(facts, found, decorator)
+        _innermost(facts, function, decorator)
         fence_source(
-            found,
+            function,
             names,
             ctx=str(options.get("ctx", "new")),
             parallel=options.get("parallel") is True,
             generator=bindings.yields,
         )
-        lowered = lower(found, names, PlainValues(names, bindings), quiet_docstring=either)
-        verify_lowered(lowered.node, found.node)
+        lowered = lower(function, names, PlainValues(names, bindings), quiet_docstring=either)
+        verify_lowered(lowered.node, function.node)
     except PromptSyntaxError as error:
-        yield _refusal(found.source.file, error)
+        yield _refusal(function.source.file, error)
         return
-    graph = build(found, callees, "async" if is_async else "sync", either)
+    graph = build(function, callees, "async" if is_async else "sync", either)
     alone = options.get("ctx", "new") in ("new", "copy") and options.get("parallel") is not True
-    if alone and found.owner is None and not bindings.yields:
-        graphs[found.node.name] = found.node, graph
-    yield from rules.apply(Subject(facts, found, graph, callees))
+    if alone and function.owner is None and not bindings.yields:
+        graphs[function.node.name] = function.node, graph
+    yield from rules.apply(Subject(facts, function, graph, callees))
 
 
 # -- comments that silence
 
 
 def _after_comments(
-    module: Module, text: str, found: Sequence[LintFinding]
+    module: Module, text: str, findings: Sequence[LintFinding]
 ) -> Iterator[LintFinding]:
     comments = list(_comments(text))
     starts = _statement_lines(module.tree) if comments else {}
-    for finding in found:
+    for finding in findings:
         around = {finding.line, starts.get(finding.line, finding.line)}
         silent = [remark for remark in comments if remark.line in around and remark.covers(finding)]
         for comment in silent:
@@ -248,9 +248,9 @@ def _after_comments(
 
 def _comments(text: str) -> Iterator[_Ignore]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        found = _COMMENT.search(token.string) if token.type == tokenize.COMMENT else None
-        if found is not None:
-            names = tuple(name.strip() for name in (found[1] or "").split(",") if name.strip())
+        match = _COMMENT.search(token.string) if token.type == tokenize.COMMENT else None
+        if match is not None:
+            names = tuple(name.strip() for name in (match[1] or "").split(",") if name.strip())
             yield _Ignore(token.start[0], token.start[1] + 1, names)
 
 

@@ -34,14 +34,14 @@ class Cause:
 class Caller:
     """The function around a line, with the plain functions of its file by name."""
 
-    found: FunctionSource
+    function: FunctionSource
     prompted: bool
     plain: Mapping[str, Def]
 
     @property
     def name(self) -> str:
         """The function's name with parentheses."""
-        return f"{self.found.node.name}()"
+        return f"{self.function.node.name}()"
 
 
 def caller_at(file: str, line: int) -> Caller | None:
@@ -55,9 +55,9 @@ def caller_at(file: str, line: int) -> Caller | None:
     if not around:
         return None
     plain, names = plain_functions(module), FunctionNames(Survey(), static_names(module))
-    found = max(around, key=lambda function: function.node.lineno)
-    prompted = any(is_ppl(decorator, names) for decorator in found.node.decorator_list)
-    return Caller(found, prompted, plain)
+    innermost = max(around, key=lambda function: function.node.lineno)
+    prompted = any(is_ppl(decorator, names) for decorator in innermost.node.decorator_list)
+    return Caller(innermost, prompted, plain)
 
 
 def _holds(node: Def, line: int) -> bool:
@@ -77,11 +77,11 @@ def plain_functions(module: Module) -> dict[str, Def]:
 
 def cause_of(caller: Caller) -> Cause | None:
     """The cause of a function's empty prompt; ``None`` if the source does not show it."""
-    node = caller.found.node
+    node = caller.function.node
     for find in (_assigned, _helper, _printed, _yielded):
         if cause := next(find(caller), None):
             return cause
-    return _docstring(node, caller.found.source)
+    return _docstring(node, caller.function.source)
 
 
 def _docstring(node: Def, source: SourceFile) -> Cause | None:
@@ -98,10 +98,10 @@ def _docstring(node: Def, source: SourceFile) -> Cause | None:
 
 
 def _assigned(caller: Caller) -> Iterator[Cause]:
-    node = caller.found.node
+    node = caller.function.node
     for statement in own_statements(node):
         name = assigned_text(statement)
-        if name is not None and not _said(node, name):
+        if name is not None and not _prompts_value(node, name):
             yield Cause(
                 statement,
                 f"its text is assigned to `{name}`, which says nothing",
@@ -109,7 +109,7 @@ def _assigned(caller: Caller) -> Iterator[Cause]:
             )
 
 
-def _said(node: Def, name: str) -> bool:
+def _prompts_value(node: Def, name: str) -> bool:
     """True if a statement of *node* may say the value of *name*."""
     return any(
         isinstance(statement, ast.Expr)
@@ -120,7 +120,7 @@ def _said(node: Def, name: str) -> bool:
 
 
 def _helper(caller: Caller) -> Iterator[Cause]:
-    for statement in own_statements(caller.found.node):
+    for statement in own_statements(caller.function.node):
         name = called(statement.value) if isinstance(statement, ast.Expr) else ""
         helper = caller.plain.get(name)
         if helper is not None and (text := bare_text(helper)) is not None:
@@ -136,12 +136,12 @@ def bare_text(node: Def, *, docstring: bool = True) -> ast.expr | None:
     for statement in own_statements(node):
         value = statement.value if isinstance(statement, ast.Expr) else None
         documents = isinstance(value, ast.Constant) and statement is node.body[0]
-        if _is_said(value) and (docstring or not documents):
+        if _is_prompt_part(value) and (docstring or not documents):
             return value
     return None
 
 
-def _is_said(value: ast.expr | None) -> bool:
+def _is_prompt_part(value: ast.expr | None) -> bool:
     constant = isinstance(value, ast.Constant) and isinstance(value.value, str)
     return constant or isinstance(value, TEMPLATES) or is_message(value)
 
@@ -149,32 +149,33 @@ def _is_said(value: ast.expr | None) -> bool:
 def says_only(node: Def) -> bool:
     """True if *node* consists of texts, and so was meant to say them."""
     return all(
-        isinstance(statement, ast.Expr) and _is_said(statement.value) for statement in node.body
+        isinstance(statement, ast.Expr) and _is_prompt_part(statement.value)
+        for statement in node.body
     )
 
 
 def textless_names(module: Module) -> dict[str, str]:
     """Names of a file's top level whose values have no text, with the kind of each."""
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for node in module.tree.body:
         for name in _stored(node):
-            found.pop(name, None)
+            kinds.pop(name, None)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            found |= _textless_function(node)
+            kinds |= _textless_function(node)
         elif isinstance(node, ast.ClassDef) and not (node.bases or node.keywords):
-            found[node.name] = "class"
+            kinds[node.name] = "class"
         elif isinstance(node, ast.Import):
-            found |= {
+            kinds |= {
                 alias.asname or alias.name.partition(".")[0]: "module" for alias in node.names
             }
-    return found
+    return kinds
 
 
 def _textless_function(node: Def) -> dict[str, str]:
     kind = "async function" if isinstance(node, ast.AsyncFunctionDef) else "function"
     names = [getattr(decorator, "func", decorator) for decorator in node.decorator_list]
-    known = all(getattr(name, "attr", getattr(name, "id", "")) == "ppl" for name in names)
-    return {node.name: kind} if known else {}
+    is_prompted = all(getattr(name, "attr", getattr(name, "id", "")) == "ppl" for name in names)
+    return {node.name: kind} if is_prompted else {}
 
 
 def _stored(node: ast.stmt) -> Iterator[str]:
@@ -184,7 +185,7 @@ def _stored(node: ast.stmt) -> Iterator[str]:
 
 
 def _printed(caller: Caller) -> Iterator[Cause]:
-    for statement in own_statements(caller.found.node):
+    for statement in own_statements(caller.function.node):
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and called(call) == "print" and any(map(is_text, call.args)):
             yield Cause(
@@ -195,7 +196,7 @@ def _printed(caller: Caller) -> Iterator[Cause]:
 
 
 def _yielded(caller: Caller) -> Iterator[Cause]:
-    for statement in own_statements(caller.found.node):
+    for statement in own_statements(caller.function.node):
         value = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(value, ast.Yield) and is_text(value.value):
             text = value.value

@@ -48,15 +48,15 @@ def docstring_of(node: Def, source: SourceFile, either: bool = False) -> str | N
 
 
 def lower(
-    found: FunctionSource,
+    function: FunctionSource,
     names: FunctionNames,
     plain: PlainValues,
     *,
     quiet_docstring: bool = False,
 ) -> Lowered:
-    """The ``def`` of *found* over the hooks; a *quiet* first string is never prompt text."""
-    lowering = _Lowering(found, names, plain)
-    return Lowered(lowering.root(found.node, quiet_docstring), lowering.nested)
+    """The ``def`` of *function* over the hooks; a *quiet* first string is never prompt text."""
+    lowering = _Lowering(function, names, plain)
+    return Lowered(lowering.root(function.node, quiet_docstring), lowering.nested)
 
 
 def _starts_debugger(node: ast.expr) -> bool:
@@ -70,13 +70,13 @@ def _starts_debugger(node: ast.expr) -> bool:
 
 
 class _Lowering:
-    def __init__(self, found: FunctionSource, names: FunctionNames, plain: PlainValues) -> None:
-        self.found, self.source = found, found.source
+    def __init__(self, function: FunctionSource, names: FunctionNames, plain: PlainValues) -> None:
+        self.function, self.source = function, function.source
         self.names, self.plain = names, plain
         self.nested: list[FunctionSource] = []
         self.awaits = False  # whether an await may stand here
         self.guarded = False  # whether each statement has its answers before the next begins
-        self.receiver = _receiver(found)
+        self.receiver = _receiver(function)
 
     # The frame of a function
 
@@ -90,8 +90,8 @@ class _Lowering:
         decorators = [self.visit(written) for written in node.decorator_list]
         args = self._arguments(node.args)
         if any(is_ppl(decorator, self.names) for decorator in node.decorator_list):
-            path = f"{self.found.path}.{node.name}"
-            self.nested.append(replace(self.found, node=node, path=path))
+            path = f"{self.function.path}.{node.name}"
+            self.nested.append(replace(self.function, node=node, path=path))
             return copied(node, decorator_list=decorators, args=args)
         with self._in_scope(isinstance(node, ast.AsyncFunctionDef)):
             body = self._nested_body(node)
@@ -138,7 +138,7 @@ class _Lowering:
         lowered: list[ast.stmt] = []
         for statement in body:
             if isinstance(statement, ast.Expr):
-                lowered += self._said(statement)
+                lowered += self._statement_value(statement)
             else:
                 lowered += self._statement(statement)
             if isinstance(statement, ast.Expr) and _starts_debugger(statement.value):
@@ -159,7 +159,7 @@ class _Lowering:
         with self._in_scope(self.awaits, self.guarded or catches):
             return self._body(body)
 
-    def _kept(self, node: ast.expr | None, lowered: Any) -> Any:
+    def _awaited_value(self, node: ast.expr | None, lowered: Any) -> Any:
         """*lowered*, the value of *node*, after the answers of the calls that it started."""
         if node is None or not self.guarded or not may_start(node):
             return lowered
@@ -182,18 +182,18 @@ class _Lowering:
             return copied(node, elts=[self._target(element) for element in node.elts])
         changes: dict[str, object] = {}
         if isinstance(node, ast.Attribute | ast.Subscript):
-            changes["value"] = self._kept(node.value, lowered.value)
+            changes["value"] = self._awaited_value(node.value, lowered.value)
         if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
-            changes["slice"] = self._kept(node.slice, lowered.slice)
+            changes["slice"] = self._awaited_value(node.slice, lowered.slice)
         return copied(lowered, **changes) if changes else lowered
 
     def _value(self, node: ast.expr) -> Any:
         """A value that is stored or handed out, after the answers of its calls."""
-        return self._kept(node, self.visit(node))
+        return self._awaited_value(node, self.visit(node))
 
     def _operand(self, node: ast.expr) -> Any:
         """A test, or another operand, after the answers of its calls."""
-        return self._kept(node, self._shallow(node))
+        return self._awaited_value(node, self._shallow(node))
 
     def _raise(self, node: ast.Raise) -> ast.Raise:
         return self._same_shape(node, exc=self._value, cause=self._value)
@@ -202,7 +202,7 @@ class _Lowering:
         """A ``return``, a ``yield`` or ``:=`` with its value lowered."""
         return self._same_shape(node, value=self._value)
 
-    def _said(self, node: ast.Expr) -> list[ast.stmt]:
+    def _statement_value(self, node: ast.Expr) -> list[ast.stmt]:
         value = node.value
         if isinstance(value, ast.Constant) and (value.value is None or value.value is ...):
             return [node]
@@ -221,13 +221,13 @@ class _Lowering:
         parts = parts_of(node, self.source)
         if all(isinstance(part, str) for part in parts):
             return [self._tell("text", node, constant("".join(parts), node))]
-        told: list[ast.stmt] = [self._tell("begin", node)]
+        statements: list[ast.stmt] = [self._tell("begin", node)]
         for part in parts:
             if isinstance(part, str):
-                told.append(self._tell("piece", node, constant(part, node)))
+                statements.append(self._tell("piece", node, constant(part, node)))
             else:
-                told.append(self._hole(part))
-        return told
+                statements.append(self._hole(part))
+        return statements
 
     def _hole(self, node: Any) -> ast.stmt:
         conversion = constant("" if node.conversion < 0 else chr(node.conversion), node.value)
@@ -286,7 +286,7 @@ class _Lowering:
             )
             for case in node.cases
         ]
-        subject = self._kept(node.subject, self._deep(node.subject))
+        subject = self._awaited_value(node.subject, self._deep(node.subject))
         return copied(node, subject=subject, cases=cases)
 
     def _branch(self, node: ast.If | ast.While) -> ast.AST:
@@ -299,7 +299,7 @@ class _Lowering:
         return copied(
             node,
             target=self._target(node.target),
-            iter=self._kept(iterated, lowered),
+            iter=self._awaited_value(iterated, lowered),
             body=[*self._stepped(node, steps), *self._body(node.body)],
             orelse=[*self._stepped(node, steps), *self._body(node.orelse)],
         )
@@ -310,7 +310,7 @@ class _Lowering:
 
     def _assert(self, node: ast.Assert) -> ast.Assert:
         return self._same_shape(
-            node, test=self._operand, msg=lambda text: self._kept(text, self._deep(text))
+            node, test=self._operand, msg=lambda text: self._awaited_value(text, self._deep(text))
         )
 
     def _assign(self, node: ast.Assign) -> ast.Assign:
@@ -319,7 +319,7 @@ class _Lowering:
         return copied(
             node,
             targets=[self._target(target) for target in node.targets],
-            value=self._kept(node.value, value),
+            value=self._awaited_value(node.value, value),
         )
 
     def _annotated(self, node: ast.AnnAssign) -> ast.AnnAssign:
@@ -581,10 +581,10 @@ def _as_method_call(call: ast.Call, func: ast.expr) -> ast.Call:
     return call
 
 
-def _receiver(found: FunctionSource) -> str:
+def _receiver(function: FunctionSource) -> str:
     """The first parameter of a method; an empty string for a function that is no method."""
-    node = found.node
+    node = function.node
     static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
-    within = found.path.split(".")[-2:-1]
+    within = function.path.split(".")[-2:-1]
     first = [*node.args.posonlyargs, *node.args.args][:1]
-    return first[0].arg if first and within == [found.owner] and not static else ""
+    return first[0].arg if first and within == [function.owner] and not static else ""

@@ -44,12 +44,12 @@ class FunctionNames:
                 return module_member(owner, node.attr)
         return UNKNOWN
 
-    def meaning(self, node: ast.expr, seen: frozenset[str] = frozenset()) -> ast.expr:
-        """*node*, or the expression that its name stands for; the names in *seen* do not count."""
-        if isinstance(node, ast.Name) and node.id in self._aliases and node.id not in seen:
-            return self.meaning(self._aliases[node.id], seen | {node.id})
+    def meaning(self, node: ast.expr, visited: frozenset[str] = frozenset()) -> ast.expr:
+        """*node*, or the expression that its name stands for; names in *visited* do not count."""
+        if isinstance(node, ast.Name) and node.id in self._aliases and node.id not in visited:
+            return self.meaning(self._aliases[node.id], visited | {node.id})
         if isinstance(node, ast.Attribute):
-            owner = self.meaning(node.value, seen)
+            owner = self.meaning(node.value, visited)
             return node if owner is node.value else copied(node, value=owner)
         return node
 
@@ -60,8 +60,8 @@ class FunctionNames:
     def _named(self, name: str) -> object:
         if name in self._bound:
             return UNKNOWN
-        found = self._outer.get(name, UNKNOWN)
-        return getattr(builtins, name, UNKNOWN) if found is UNKNOWN else found
+        value = self._outer.get(name, UNKNOWN)
+        return getattr(builtins, name, UNKNOWN) if value is UNKNOWN else value
 
     def is_open(self, name: str) -> bool:
         """True if *name* stands for an object that only the running program has."""

@@ -45,23 +45,23 @@ def is_message(value: ast.expr | None) -> bool:
     return getattr(func, "attr", getattr(func, "id", "")) in MESSAGES
 
 
-def notes_of(found: FunctionSource, names: FunctionNames, *, keeps: bool) -> tuple[str, ...]:
+def notes_of(function: FunctionSource, names: FunctionNames, *, keeps: bool) -> tuple[str, ...]:
     """Notes on everything that is sure to be lost in a prompt function, a sentence each.
 
     *keeps* says that somebody else sees its prompt when it has returned.
     """
-    file, notes = found.source.file, []
-    for statement, name in unread_texts(found.node):
+    file, notes = function.source.file, []
+    for statement, name in unread_texts(function.node):
         notes.append(
             f"{file}:{statement.lineno}: nothing says or reads `{name}`; to say it, leave out "
             f"`{name} =`"
         )
-    call = call_of(found.node.body[-1])
+    call = call_of(function.node.body[-1])
     asks = call is not None and origin(names.object_of(call.func)) in ("gen", "select")
-    if call is not None and asks and not keeps and not hands_out(found.node):
+    if call is not None and asks and not keeps and not hands_out(function.node):
         notes.append(
-            f"{file}:{call.lineno}: {found.node.name}() returns nothing, so this answer is lost; "
-            f"write return {ast.unparse(call)[:60]}"
+            f"{file}:{call.lineno}: {function.node.name}() returns nothing, so this answer is "
+            f"lost; write return {ast.unparse(call)[:60]}"
         )
     return tuple(notes)
 

@@ -48,14 +48,14 @@ class _Compiled:
     """The part that all function objects of one code object share; it refers to none of them."""
 
     def __init__(
-        self, f: FunctionType, found: FunctionSource, options: CompilerOptions, code: CodeType
+        self, f: FunctionType, function: FunctionSource, options: CompilerOptions, code: CodeType
     ) -> None:
-        self.found, self.code = found, code
+        self.function, self.code = function, code
         self.either_docstring = bool(options.docstring_as)
         self.kind: Kind = kind_of(f)
-        self.docstring = docstring_of(found.node, found.source, self.either_docstring)
-        names = FunctionNames(survey(found.node), outer_names(f))
-        self.notes = notes_of(found, names, keeps=options.ctx != "new")
+        self.docstring = docstring_of(function.node, function.source, self.either_docstring)
+        names = FunctionNames(survey(function.node), outer_names(f))
+        self.notes = notes_of(function, names, keeps=options.ctx != "new")
         self._placed: tuple[Hooks, CodeType] | None = None
 
     def placed(self, hooks: Hooks) -> CodeType:
@@ -75,22 +75,24 @@ class Translated:
     def __init__(self, compiled: _Compiled, names: Mapping[str, object]) -> None:
         self.code, self.free = compiled.code, compiled.code.co_freevars
         self.kind, self.docstring = compiled.kind, compiled.docstring
-        self.file, self.line = compiled.found.source.file, compiled.found.node.lineno
+        self.file, self.line = compiled.function.source.file, compiled.function.node.lineno
         self.placed, self.notes = compiled.placed, compiled.notes
         self._compiled, self._names, self._counting = compiled, names, False
 
     def __getstate__(self) -> dict[str, object]:
         """The state for another process: enough to run, without the module it was found in."""
-        kept = ("code", "free", "kind", "docstring", "file", "line", "notes")
-        return {name: getattr(self, name) for name in kept}
+        attributes = ("code", "free", "kind", "docstring", "file", "line", "notes")
+        return {name: getattr(self, name) for name in attributes}
 
     @functools.cached_property
     def graph(self) -> Graph:
         """The call graph, made when it is asked for."""
-        from appl.compiler.graph_source import graph_of_found  # few programs look at their graphs
+        from appl.compiler.graph_source import graph_of_source  # few programs look at their graphs
 
-        known = self._compiled
-        return graph_of_found(known.found, self._names, known.kind, known.either_docstring)
+        compiled = self._compiled
+        return graph_of_source(
+            compiled.function, self._names, compiled.kind, compiled.either_docstring
+        )
 
     @property
     def calls(self) -> CallCounts | None:
@@ -108,28 +110,28 @@ class Translated:
             self._counting = False
 
 
-_known: dict[tuple[int, CompilerOptions], tuple[weakref.ref[CodeType], _Compiled]] = {}
+_compiled_codes: dict[tuple[int, CompilerOptions], tuple[weakref.ref[CodeType], _Compiled]] = {}
 
 
 def translate(f: FunctionType, options: CompilerOptions = _DEFAULT) -> Translated:
     """The lowered code of *f*. Raises ``PromptSyntaxError`` if it cannot be compiled."""
     key = id(f.__code__), options
-    known = _known.get(key)
-    if known is None or known[0]() is not f.__code__:
-        code = weakref.ref(f.__code__, functools.partial(forget, _known, key))
-        known = _known[key] = code, _compiled(f, options)
+    entry = _compiled_codes.get(key)
+    if entry is None or entry[0]() is not f.__code__:
+        code = weakref.ref(f.__code__, functools.partial(forget, _compiled_codes, key))
+        entry = _compiled_codes[key] = code, _compiled(f, options)
     if not f.__code__.co_freevars:
-        return Translated(known[1], f.__globals__)
+        return Translated(entry[1], f.__globals__)
     from appl.compiler.callee import lasting_names
 
-    return Translated(known[1], lasting_names(f))
+    return Translated(entry[1], lasting_names(f))
 
 
 def _compiled(f: FunctionType, options: CompilerOptions) -> _Compiled:
-    found = find(f)
-    lowered = _guarded(found, lambda: lowered_from(f, found, options))
-    code = _guarded(found, lambda: coding.assemble(lowered, found, f.__code__))
-    return _Compiled(f, found, options, code)
+    function = find(f)
+    lowered = _guarded(function, lambda: lowered_from(f, function, options))
+    code = _guarded(function, lambda: coding.assemble(lowered, function, f.__code__))
+    return _Compiled(f, function, options, code)
 
 
 def rebuild(f: FunctionType, translated: Translated, hooks: Hooks) -> FunctionType:
@@ -137,15 +139,15 @@ def rebuild(f: FunctionType, translated: Translated, hooks: Hooks) -> FunctionTy
     return coding.function_like(f, translated.placed(hooks))
 
 
-def lowered_from(f: FunctionType, found: FunctionSource, options: CompilerOptions) -> Lowered:
+def lowered_from(f: FunctionType, function: FunctionSource, options: CompilerOptions) -> Lowered:
     """Fence, lower, verify."""
-    bindings = survey(found.node)
+    bindings = survey(function.node)
     names = FunctionNames(bindings, outer_names(f))
-    fence(found, names, f, ctx=options.ctx, parallel=options.parallel)
+    fence(function, names, f, ctx=options.ctx, parallel=options.parallel)
     lowered = lower(
-        found, names, PlainValues(names, bindings), quiet_docstring=bool(options.docstring_as)
+        function, names, PlainValues(names, bindings), quiet_docstring=bool(options.docstring_as)
     )
-    verify_lowered(lowered.node, found.node)
+    verify_lowered(lowered.node, function.node)
     return lowered
 
 
@@ -158,11 +160,11 @@ def kind_of(f: FunctionType) -> Kind:
     return "generator" if inspect.isgeneratorfunction(f) else "sync"
 
 
-def _guarded(found: FunctionSource, run: Callable[[], _V]) -> _V:
+def _guarded(function: FunctionSource, run: Callable[[], _V]) -> _V:
     try:
         return run()
     except RecursionError:
-        raise found.source.refusal(found.node, _TOO_DEEP) from None
+        raise function.source.refusal(function.node, _TOO_DEEP) from None
 
 
 _TOO_DEEP = (

@@ -115,9 +115,9 @@ def make_plan(
     """
     walker = _Walker(find)
     names = [node.label for node in graph.nodes if _is_parameter(graph, node.label)]
-    known = {name: value for name, value in (arguments or {}).items() if name in names}
+    values = {name: value for name, value in (arguments or {}).items() if name in names}
     passed = {name: name for name in names}
-    walker.enter(_Activation(graph, graph.name, (), (), known, True, passed=passed))
+    walker.enter(_Activation(graph, graph.name, (), (), values, True, passed=passed))
     return PrefixPlan(graph, tuple(walker.sites), _tree(walker.sites), tuple(walker.unknown))
 
 
@@ -175,12 +175,12 @@ class _Walker:
         )
 
     def _call(self, here: _Activation, node: Node) -> None:
-        found = self.find(node.callee)
-        if found is None:
+        callee = self.find(node.callee)
+        if callee is None:
             if node.op != "call":  # a plain function beside the program asks no model
                 self.unknown[f"{node.callee} (line {node.line})"] = None
             return
-        graph, ctx = found
+        graph, ctx = callee
         where = f"{graph.file}:{graph.line}"
         around = {f"{here.graph.file}:{here.graph.line}", *(name for name, _ in here.inside)}
         if where in around or len(here.inside) >= _DEPTH:
@@ -191,14 +191,14 @@ class _Walker:
             loops += (_rounds((here.inside, node.id, "map"), node.over, here.known),)
         before, grows = self._prompt(here, node) if ctx != "new" else ((), False)
         inside = (*here.inside, (f"{here.graph.file}:{here.graph.line}", node.id))
-        known, passed = _handed_on(here, node, graph)
+        values, passed = _handed_on(here, node, graph)
         self.enter(
             _Activation(
                 graph,
                 f"{here.path}/{graph.name}",
                 loops,
                 before,
-                known,
+                values,
                 certain and here.certain,
                 grows or here.grows,
                 inside,
@@ -260,17 +260,17 @@ def _handed_on(
     here: _Activation, node: Node, graph: Graph
 ) -> tuple[dict[str, object], dict[str, str]]:
     """The known values among the arguments of a call, and the parameters passed on in it."""
-    known: dict[str, object] = {}
+    values: dict[str, object] = {}
     passed: dict[str, str] = {}
     for name, value in _arguments(node, graph):
         if isinstance(value, ast.Constant):
-            known[name] = value.value
+            values[name] = value.value
         elif isinstance(value, ast.Name) and _is_parameter(here.graph, value.id):
             if value.id in here.known:
-                known[name] = here.known[value.id]
+                values[name] = here.known[value.id]
             if value.id in here.passed:
                 passed[name] = here.passed[value.id]
-    return known, passed
+    return values, passed
 
 
 def _arguments(node: Node, graph: Graph) -> Iterator[tuple[str, ast.expr]]:
@@ -323,12 +323,12 @@ def _shared_part(graph: Graph, tips: list[int]) -> list[Node]:
 
 def _ancestors(graph: Graph, tip: int) -> list[int]:
     """The nodes of a prompt from *tip* back, as long as there is only one way."""
-    found = [tip]
+    ancestors = [tip]
     while True:
-        earlier = [number for number in graph.nodes[found[-1]].prompt if number < found[-1]]
+        earlier = [number for number in graph.nodes[ancestors[-1]].prompt if number < ancestors[-1]]
         if len(earlier) != 1:
-            return found
-        found.append(earlier[0])
+            return ancestors
+        ancestors.append(earlier[0])
 
 
 def _values(node: Node) -> list[str]:
@@ -352,7 +352,7 @@ def _system_first(pieces: tuple[PromptPiece, ...]) -> tuple[PromptPiece, ...]:
     return front + tuple(part for part in pieces if part.role != "system")
 
 
-def _rounds(key: tuple[object, ...], written: str, known: Mapping[str, object]) -> Factor:
+def _rounds(key: tuple[object, ...], written: str, values: Mapping[str, object]) -> Factor:
     """The rounds of a loop, as far as its source and the known values tell."""
     if written.startswith("while "):
         return Factor(key, f"rounds of `{written}`", None)
@@ -361,7 +361,7 @@ def _rounds(key: tuple[object, ...], written: str, known: Mapping[str, object]) 
         node = expression_tree(iterated)
     except SyntaxError:  # a label that was cut
         return Factor(key, f"rounds of `{written}`", None)
-    count = rounds_over(node, known)
+    count = rounds_over(node, values)
     return Factor(key, f"len({iterated})" if count is None else str(count), count)
 
 
@@ -442,9 +442,9 @@ def bills(plan: PrefixPlan, size: Size, least: int) -> dict[str, PromptBill]:
     A beginning of fewer than *least* tokens is not kept by the cache. What several calls share is
     written by the first of them.
     """
-    found: dict[str, PromptBill] = {}
+    prompt_bills: dict[str, PromptBill] = {}
     for site in plan.sites:
-        bill = found.setdefault(site.path, PromptBill())
+        bill = prompt_bills.setdefault(site.path, PromptBill())
         bill.calls = None if bill.calls is None or site.calls is None else bill.calls + site.calls
     before: dict[int, int] = {id(plan.root): 0}
     for prefix, parent in (order := list(_downwards(plan.root))):
@@ -456,9 +456,9 @@ def bills(plan: PrefixPlan, size: Size, least: int) -> dict[str, PromptBill]:
         own = before[id(prefix)] if _is_shared(prefix) else 0
         reach[id(prefix)] = max([own, *further])
     for prefix, _ in order:
-        kept = _is_shared(prefix) and reach[id(prefix)] >= least
-        _share_out(found, prefix, _size_of(prefix, size), kept)
-    return found
+        is_cached = _is_shared(prefix) and reach[id(prefix)] >= least
+        _share_out(prompt_bills, prefix, _size_of(prefix, size), is_cached)
+    return prompt_bills
 
 
 def _downwards(root: Prefix) -> Iterator[tuple[Prefix, Prefix]]:
@@ -480,14 +480,16 @@ def _is_shared(prefix: Prefix) -> bool:
     return calls is not None and variants is not None and calls > variants
 
 
-def _share_out(found: dict[str, PromptBill], prefix: Prefix, tokens: int, kept: bool) -> None:
-    """Add the *tokens* of *prefix* to the bills of its sites; if *kept*, each variant once."""
-    writes = min(product(prefix.variants) or 0, prefix.calls() or 0) if kept else 0
+def _share_out(
+    prompt_bills: dict[str, PromptBill], prefix: Prefix, tokens: int, is_cached: bool
+) -> None:
+    """Add the *tokens* of *prefix* to the bills of its sites; if *is_cached*, each variant once."""
+    writes = min(product(prefix.variants) or 0, prefix.calls() or 0) if is_cached else 0
     for site in prefix.sites:
-        bill, calls = found[site.path], site.calls or 0
+        bill, calls = prompt_bills[site.path], site.calls or 0
         own = min(writes, calls)
         writes -= own
-        if kept:
+        if is_cached:
             bill.written += own * tokens
             bill.read += (calls - own) * tokens
         else:

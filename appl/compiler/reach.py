@@ -23,12 +23,12 @@ _MAKERS = ("__new__", "__init__", "__post_init__")
 def may_reach(value: object, asks: Callable[[object], bool]) -> bool:
     """True if *value* names an object for which *asks* is true, or a function that does."""
     makers = [vars(value).get(name) for name in _MAKERS] if isinstance(value, type) else [value]
-    todo, seen = makers, set[CodeType]()
-    while todo and len(seen) < _MOST:
+    todo, visited = makers, set[CodeType]()
+    while todo and len(visited) < _MOST:
         for function in _functions(todo.pop()):
-            if function.__code__ in seen:
+            if function.__code__ in visited:
                 continue
-            seen.add(function.__code__)
+            visited.add(function.__code__)
             named = list(_named(function))
             if any(map(asks, named)):
                 return True

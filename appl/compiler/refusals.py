@@ -45,35 +45,35 @@ def swapped(kind: str) -> str:
     )
 
 
-def refuse_wrapper(found: FunctionSource) -> PromptSyntaxError:
-    """The error for ``@ppl`` above a decorator that wraps the function *found*."""
-    name = found.node.name
-    return found.source.refusal(
-        _header(found),
+def refuse_wrapper(function: FunctionSource) -> PromptSyntaxError:
+    """The error for ``@ppl`` above a decorator that wraps *function*."""
+    name = function.node.name
+    return function.source.refusal(
+        _header(function),
         f"@ppl was given the wrapper that another decorator put around {name}(), and would compile "
         f"that; move @ppl down, right above `def {name}`",
     )
 
 
 def fence(
-    found: FunctionSource, names: FunctionNames, f: FunctionType, *, ctx: str, parallel: bool
+    function: FunctionSource, names: FunctionNames, f: FunctionType, *, ctx: str, parallel: bool
 ) -> None:
     """Refuse the function if it or its decoration cannot be compiled."""
-    _innermost(found, names, f)
+    _innermost(function, names, f)
     generator = inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f)
-    fence_source(found, names, ctx=ctx, parallel=parallel, generator=generator)
+    fence_source(function, names, ctx=ctx, parallel=parallel, generator=generator)
 
 
 def fence_source(
-    found: FunctionSource, names: FunctionNames, *, ctx: str, parallel: bool, generator: bool
+    function: FunctionSource, names: FunctionNames, *, ctx: str, parallel: bool, generator: bool
 ) -> None:
     """Refuse a function that cannot be compiled, judged by its source alone."""
     if parallel:
-        _may_be_parallel(found, names, ctx, generator)
-    _typed_as_it_says(found, names)
-    for statement in _own_statements(found.node):
+        _may_be_parallel(function, names, ctx, generator)
+    _typed_as_it_says(function, names)
+    for statement in _own_statements(function.node):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.JoinedStr):
-            _no_walrus_look_alike(found, statement.value)
+            _no_walrus_look_alike(function, statement.value)
 
 
 def _described(value: object) -> str:
@@ -88,44 +88,44 @@ def _described(value: object) -> str:
     return f"an object of type {type(value).__name__}"
 
 
-def _innermost(found: FunctionSource, names: FunctionNames, f: FunctionType) -> None:
+def _innermost(function: FunctionSource, names: FunctionNames, f: FunctionType) -> None:
     """Refuse ``@ppl`` above a decorator that wraps, as it would compile the wrapper."""
-    if "__wrapped__" not in f.__dict__ or _ppl_decorator(found, names) is not None:
+    if "__wrapped__" not in f.__dict__ or _ppl_decorator(function, names) is not None:
         return
     inner = inspect.unwrap(f)
     try:
-        there = find(inner) if isinstance(inner, FunctionType) else found
+        there = find(inner) if isinstance(inner, FunctionType) else function
     except (PromptSyntaxError, SourceUnavailable):
-        there = found
+        there = function
     raise refuse_wrapper(there)
 
 
 def _may_be_parallel(
-    found: FunctionSource, names: FunctionNames, ctx: str, generator: bool
+    function: FunctionSource, names: FunctionNames, ctx: str, generator: bool
 ) -> None:
-    place = _ppl_decorator(found, names) or _header(found)
+    place = _ppl_decorator(function, names) or _header(function)
     if ctx in ("same", "resume"):
-        raise found.source.refusal(
+        raise function.source.refusal(
             place,
             f'parallel=True says that calls are independent, ctx="{ctx}" that each continues '
             f'the prompt of the one before; write ctx="copy", or leave parallel=True out',
         )
     if generator:
-        raise found.source.refusal(
+        raise function.source.refusal(
             place,
             "a generator runs when it is asked for its next value, so it cannot be "
             "parallel=True; leave that out, or make it a function that returns a list",
         )
 
 
-def _no_walrus_look_alike(found: FunctionSource, string: ast.JoinedStr) -> None:
+def _no_walrus_look_alike(function: FunctionSource, string: ast.JoinedStr) -> None:
     for part in string.values:
         if not isinstance(part, ast.FormattedValue) or not isinstance(part.value, ast.Name):
             continue
         spec = _text_of_spec(part.format_spec)
         if spec.startswith("="):
             name, rest = part.value.id, spec[1:]
-            raise found.source.refusal(
+            raise function.source.refusal(
                 part.value,
                 f"{{{name}:={rest}}} does not bind {name}, it formats it with the spec "
                 f"'={rest}'; write {{({name} := {rest})}} to bind it, or {{{name}: ={rest}}} "
@@ -133,16 +133,16 @@ def _no_walrus_look_alike(found: FunctionSource, string: ast.JoinedStr) -> None:
             )
 
 
-def _typed_as_it_says(found: FunctionSource, names: FunctionNames) -> None:
+def _typed_as_it_says(function: FunctionSource, names: FunctionNames) -> None:
     """Refuse ``return gen()`` in a function whose annotation says that it returns no text."""
-    hint = _evident(found.node.returns, names)
+    hint = _evident(function.node.returns, names)
     if hint is None:
         return
-    for statement in _own_returns(found.node):
+    for statement in _own_returns(function.node):
         if _is_plain_gen(statement.value, names):
-            raise found.source.refusal(
+            raise function.source.refusal(
                 statement.value,
-                f"gen() gives a text, and {found.node.name}() is to return {hint}; write "
+                f"gen() gives a text, and {function.node.name}() is to return {hint}; write "
                 f"gen(response_format={hint}), or -> str for the text",
             )
 
@@ -212,13 +212,13 @@ def _own_statements(node: ast.AST) -> Iterator[ast.AST]:
                 todo.extend(getattr(statement, block, ()))
 
 
-def _ppl_decorator(found: FunctionSource, names: FunctionNames) -> ast.expr | None:
-    return next((d for d in found.node.decorator_list if is_ppl(d, names)), None)
+def _ppl_decorator(function: FunctionSource, names: FunctionNames) -> ast.expr | None:
+    return next((d for d in function.node.decorator_list if is_ppl(d, names)), None)
 
 
-def _header(found: FunctionSource) -> ast.AST:
+def _header(function: FunctionSource) -> ast.AST:
     """The words ``def name`` alone, so that a caret does not underline the whole function."""
-    node = found.node
+    node = function.node
     words = f"{'async ' if isinstance(node, ast.AsyncFunctionDef) else ''}def {node.name}"
     end = node.col_offset + len(words.encode())
     return copied(node, end_lineno=node.lineno, end_col_offset=end)

@@ -132,9 +132,10 @@ class Subject:
         call, name = call_of(statement), called(call_of(statement))
         if call is None:
             return False
-        known = self.facts.plain.get(name)
-        silent = known is not None and not any(
-            isinstance(inner, ast.Return) and inner.value is not None for inner in ast.walk(known)
+        definition = self.facts.plain.get(name)
+        silent = definition is not None and not any(
+            isinstance(inner, ast.Return) and inner.value is not None
+            for inner in ast.walk(definition)
         )
         return not silent and name != "print" and self.callees.kind(call.func) in OTHERS
 
@@ -200,7 +201,7 @@ def region_wait(subject: Subject) -> Iterator[LintFinding]:
 
 def _serialised(graph: Graph, wait: Node) -> list[tuple[GraphRegion, Node]]:
     """The loops whose calls *wait* serialises, each with one of these calls."""
-    found = []
+    serialised = []
     for region in reversed(graph.within(wait.region)):
         if region.kind == "function":
             break
@@ -212,8 +213,8 @@ def _serialised(graph: Graph, wait: Node) -> list[tuple[GraphRegion, Node]]:
             call = graph.nodes[number]
             inside = any(outer.id == region.id for outer in graph.within(call.region))
             if inside and _stands_alone(call) and not _needs(graph, call, number):
-                found.append((region, call))
-    return found
+                serialised.append((region, call))
+    return serialised
 
 
 def _stands_alone(call: Node) -> bool:
@@ -223,14 +224,14 @@ def _stands_alone(call: Node) -> bool:
 
 def _needs(graph: Graph, node: Node, other: int) -> bool:
     """True if *node* needs the value of *other*, perhaps of an earlier round of a loop."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     todo = list(_sources(node))
     while todo:
         number = todo.pop()
         if number == other:
             return True
-        if number not in seen:
-            seen.add(number)
+        if number not in visited:
+            visited.add(number)
             todo += _sources(graph.nodes[number])
     return False
 
@@ -260,7 +261,7 @@ def _why(wait: Node) -> str:
 
 def late_constant(subject: Subject) -> Iterator[LintFinding]:
     """A long constant text after a part that varies: calls cannot share it as a prefix."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for call in subject.graph.nodes:
         if call.op not in ("gen", "select") or not call.prompt:
             continue
@@ -272,8 +273,8 @@ def late_constant(subject: Subject) -> Iterator[LintFinding]:
         before += len(_leading(chain[varying]))
         for node in chain[varying + 1 :]:
             size = _constant_size(node)
-            if size >= LONG_CONSTANT and size > before and node.id not in told:
-                told.add(node.id)
+            if size >= LONG_CONSTANT and size > before and node.id not in reported:
+                reported.add(node.id)
                 yield subject.at_node(
                     "late-constant",
                     node,
@@ -287,10 +288,10 @@ def late_constant(subject: Subject) -> Iterator[LintFinding]:
 def _chain(graph: Graph, call: Node) -> list[Node]:
     """The prompt of *call*, from its beginning, where branches and loops leave no doubt."""
     chain: list[Node] = []
-    at, seen = call.prompt, {call.id}
-    while len(at) == 1 and at[0] not in seen:
+    at, visited = call.prompt, {call.id}
+    while len(at) == 1 and at[0] not in visited:
         node = graph.nodes[at[0]]
-        seen.add(node.id)
+        visited.add(node.id)
         chain.append(node)
         at = node.prompt
     chain.reverse()
@@ -316,11 +317,13 @@ def _constant_size(node: Node) -> int:
 
 def empty_prompt(subject: Subject) -> Iterator[LintFinding]:
     """The prompt of a call is empty, because its text stands where no prompt gets it."""
-    found = subject.found
+    function = subject.found
     if not _starts_empty(subject):
         return
-    caller = Caller(found, True, subject.facts.plain)
-    if (cause := cause_of(caller)) is None or any(map(subject.may_say, own_statements(found.node))):
+    caller = Caller(function, True, subject.facts.plain)
+    if (cause := cause_of(caller)) is None or any(
+        map(subject.may_say, own_statements(function.node))
+    ):
         return
     for call in subject.graph.nodes:
         if call.op in ("gen", "select") and not call.prompt and _asks_own_prompt(subject, call):
@@ -350,8 +353,8 @@ def _asks_own_prompt(subject: Subject, node: Node) -> bool:
     """True if a call of the graph is given no messages."""
     for call in _calls(subject.found.node):
         if (call.lineno, call.col_offset) == (node.line, node.column):
-            given = {keyword.arg for keyword in call.keywords}
-            return not given & {"messages", "_ctx", None}
+            names = {keyword.arg for keyword in call.keywords}
+            return not names & {"messages", "_ctx", None}
     return False
 
 
@@ -376,21 +379,21 @@ def unsaid_text(subject: Subject) -> Iterator[LintFinding]:
             )
 
 
-def unprompted(found: FunctionSource, callees: Callees) -> Iterator[LintFinding]:
+def unprompted(function: FunctionSource, callees: Callees) -> Iterator[LintFinding]:
     """``unsaid-text`` in a function that is no prompt function: it asks a model, and says text."""
-    text = bare_text(found.node, docstring=False)
+    text = bare_text(function.node, docstring=False)
     asks = any(
         callees.kind(call.func) in ("gen", "select")
         and not {keyword.arg for keyword in call.keywords} & {"messages", "_ctx", None}
-        for call in _calls(found.node)
+        for call in _calls(function.node)
     )
     if text is not None and asks:
         yield finding_at(
-            found.source.file,
+            function.source.file,
             "unsaid-text",
             text,
-            f"this text is said to nobody: {found.node.name}() is no prompt function",
-            f"write @ppl above `def {found.node.name}`",
+            f"this text is said to nobody: {function.node.name}() is no prompt function",
+            f"write @ppl above `def {function.node.name}`",
         )
 
 
@@ -687,12 +690,12 @@ def begun_form(subject: Subject) -> Iterator[LintFinding]:
         for statement in block.body if "assistant" in roles else ():
             for part in _in_order(statement):
                 if isinstance(part, ast.Call):
-                    found = _form_of(subject, part) if begun else ""
-                    if found:
+                    form = _form_of(subject, part) if begun else ""
+                    if form:
                         yield subject.at(
                             "begun-form",
                             part,
-                            f"the {found} of this answer would have to go on from text of the "
+                            f"the {form} of this answer would have to go on from text of the "
                             "assistant; servers that begin a new message there refuse it",
                             "say that text as the user, or the form in words",
                         )
@@ -731,16 +734,16 @@ _FORMS = ("response_format", "regex", "grammar")
 
 def _imported(tree: ast.Module) -> dict[str, str]:
     """The dotted names that the imports of a file's top level stand for, by local name."""
-    found: dict[str, str] = {}
+    imports: dict[str, str] = {}
     for node in tree.body:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 name = alias.asname or alias.name.partition(".")[0]
-                found[name] = alias.name if alias.asname else name
+                imports[name] = alias.name if alias.asname else name
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
-                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return found
+                imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return imports
 
 
 def dotted(node: ast.expr, imported: dict[str, str]) -> str:

@@ -47,14 +47,14 @@ class WaitingFunction:
 
 def waiters(programs: Mapping[str, tuple[ast.AST, Graph]]) -> dict[str, WaitingFunction]:
     """The synchronous functions in *programs* that wait for their own calls, by name."""
-    found: dict[str, WaitingFunction] = {}
+    waiting: dict[str, WaitingFunction] = {}
     for name, (node, graph) in programs.items():
         line = _wait_line(graph)
         if line and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
-            found[name] = WaitingFunction(node, line)
-    while more := _callers(programs, found):
-        found |= more
-    return found
+            waiting[name] = WaitingFunction(node, line)
+    while more := _callers(programs, waiting):
+        waiting |= more
+    return waiting
 
 
 def _leaves_traces(node: ast.FunctionDef) -> bool:
@@ -81,25 +81,25 @@ def _wait_line(graph: Graph) -> int:
 
 
 def _callers(
-    programs: Mapping[str, tuple[ast.AST, Graph]], found: Mapping[str, WaitingFunction]
+    programs: Mapping[str, tuple[ast.AST, Graph]], waiting: Mapping[str, WaitingFunction]
 ) -> dict[str, WaitingFunction]:
     """The functions that call a waiting one, and so wait too."""
     more: dict[str, WaitingFunction] = {}
     for name, (node, _) in programs.items():
-        if name not in found and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
-            line = next((call.lineno for call in _calls(node.body, found)), 0)
+        if name not in waiting and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
+            line = next((call.lineno for call in _calls(node.body, waiting)), 0)
             if line:
                 more[name] = WaitingFunction(node, line)
     return more
 
 
 def findings(
-    file: str, tree: ast.Module, found: Mapping[str, WaitingFunction], imported: Mapping[str, str]
+    file: str, tree: ast.Module, waiting: Mapping[str, WaitingFunction], imported: Mapping[str, str]
 ) -> Iterator[LintFinding]:
-    """The loops of a file that call one of the functions in *found*."""
-    for scope in scopes(tree) if found else ():
+    """The loops of a file that call one of the functions in *waiting*."""
+    for scope in scopes(tree) if waiting else ():
         bound = _bound(scope)
-        names = {name: statement for name, statement in found.items() if name not in bound}
+        names = {name: statement for name, statement in waiting.items() if name not in bound}
         for node in walk(scope.body):
             call = _repeated(node, names, imported)
             if call is not None:
@@ -196,15 +196,15 @@ def _innermost(loop: ast.For, call: ast.Call) -> bool:
 
 def _changed(nodes: Collection[ast.AST]) -> set[str]:
     """The names that are bound, or whose objects may be changed, by *nodes*."""
-    found = {inner.id for inner in nodes if _stored(inner)}  # type: ignore[attr-defined]
+    names = {inner.id for inner in nodes if _stored(inner)}  # type: ignore[attr-defined]
     for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            found |= names_in(node.func.value)
+            names |= names_in(node.func.value)
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            found |= names_in(node.value)
+            names |= names_in(node.value)
         elif isinstance(node, ast.AugAssign):
-            found |= names_in(node.target)
-    return found
+            names |= names_in(node.target)
+    return names
 
 
 def _finding(

@@ -32,7 +32,7 @@ class SourceFile:
 
     file: str
     lines: Sequence[str]
-    given: Sequence[str]
+    raw_lines: Sequence[str]
 
     def starts_at(self, node: ast.expr) -> str:
         """The rest of the line at which *node* begins."""
@@ -80,7 +80,7 @@ class Module:
 
 
 _modules: dict[str, Module] = {}
-_KEPT = 8  # files whose trees are kept; decorating goes file by file
+_MOST_FILES = 8  # files whose trees are kept; decorating goes file by file
 _nested: dict[int, tuple[weakref.ref[CodeType], FunctionSource]] = {}
 
 
@@ -91,34 +91,34 @@ def find(f: FunctionType) -> FunctionSource:
         return _nested[id(code)][1]
     if code.co_name == "<lambda>":
         raise _refused_lambda(code, f.__globals__)
-    found = module_of(code, f.__globals__).functions.get((code.co_firstlineno, code.co_name))
-    if found is None or not _looks_like(found.node, code):
+    function = module_of(code, f.__globals__).functions.get((code.co_firstlineno, code.co_name))
+    if function is None or not _looks_like(function.node, code):
         raise stale(code)
-    return found
+    return function
 
 
-def remember(code: CodeType, found: FunctionSource) -> None:
+def remember(code: CodeType, function: FunctionSource) -> None:
     """Remember the definition of a nested function's code, even if its file changes later."""
     key = id(code)
-    _nested[key] = (weakref.ref(code, functools.partial(forget, _nested, key)), found)
+    _nested[key] = (weakref.ref(code, functools.partial(forget, _nested, key)), function)
 
 
-def forget(known: dict[_K, _V], key: _K, _: object) -> None:
+def forget(cache: dict[_K, _V], key: _K, _: object) -> None:
     """Drop *key*: the callback of a weak reference to the object that it stands for."""
-    known.pop(key, None)
+    cache.pop(key, None)
 
 
 def is_remembered(code: CodeType) -> bool:
     """True if *code* is that of a ``@ppl`` function inside a compiled one."""
-    known = _nested.get(id(code))
-    return known is not None and known[0]() is code
+    entry = _nested.get(id(code))
+    return entry is not None and entry[0]() is code
 
 
-def peers(found: FunctionSource) -> list[FunctionSource]:
+def peers(function: FunctionSource) -> list[FunctionSource]:
     """The functions of the same class or, outside classes, of the same file, if still known."""
-    module = _modules.get(found.source.file)
+    module = _modules.get(function.source.file)
     everything = module.functions.values() if module is not None else ()
-    return [other for other in everything if other.owner == found.owner]
+    return [other for other in everything if other.owner == function.owner]
 
 
 def stale(code: CodeType) -> SourceUnavailable:
@@ -135,15 +135,17 @@ def module_of(code: CodeType, namespace: dict[str, object]) -> Module:
     lines = _lines_of(code, namespace)
     if not lines:
         raise _unavailable(code)
-    known = _modules.get(code.co_filename)
-    if known is not None and (known.source.given is lines or known.source.given == lines):
-        return known
+    cached = _modules.get(code.co_filename)
+    if cached is not None and (
+        cached.source.raw_lines is lines or cached.source.raw_lines == lines
+    ):
+        return cached
     try:
         module = parse(code.co_filename, lines)
     except SyntaxError as error:
         raise stale(code) from error
     _modules.pop(code.co_filename, None)
-    while len(_modules) >= _KEPT:
+    while len(_modules) >= _MOST_FILES:
         _modules.pop(next(iter(_modules)), None)
     _modules[code.co_filename] = module
     return module
@@ -156,7 +158,7 @@ def parse(file: str, lines: Sequence[str]) -> Module:
         warnings.simplefilter("ignore")  # the import of the file has shown them already
         tree = module_tree(text, file)
     source = SourceFile(file, list(io.StringIO(text, newline=None)), lines)
-    return Module(source, tree, {key: found for key, found in _functions(source, tree)})
+    return Module(source, tree, {key: function for key, function in _functions(source, tree)})
 
 
 def first_line(node: Def) -> int:
@@ -173,8 +175,8 @@ def _functions(
         for node in body:
             inner_owner, inner_path = owner, path
             if isinstance(node, DEFS):
-                found = FunctionSource(source, node, owner, path + node.name)
-                yield (first_line(node), node.name), found
+                function = FunctionSource(source, node, owner, path + node.name)
+                yield (first_line(node), node.name), function
                 inner_path = path + node.name + "."
             elif isinstance(node, ast.ClassDef):
                 inner_owner, inner_path = node.name, path + node.name + "."
@@ -223,8 +225,8 @@ def _lines_of(code: CodeType, namespace: dict[str, object]) -> Sequence[str]:
     from appl.compiler import interactive_source
 
     if file == "<string>":  # the name that exec() gives to whatever it runs
-        known = interactive_source.contains("".join(lines), "exec", code)
-        return lines if known else interactive_source.program_of(code)
+        is_entered = interactive_source.contains("".join(lines), "exec", code)
+        return lines if is_entered else interactive_source.program_of(code)
     if file == "<stdin>" and not lines:
         return interactive_source.statement_of(code)
     return lines

@@ -42,10 +42,10 @@ def _gives_future(node: ast.AST) -> bool:
 
 def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[LintFinding]:
     for statement in guard.body:
-        call = _kept(statement)
+        call = _stored_call(statement)
         if call is None or (name := called(call)) not in late:
             continue
-        if isinstance(statement, ast.Assign) and _read_again(statement, guard):
+        if isinstance(statement, ast.Assign) and _is_used_later(statement, guard):
             continue
         shown = ast.unparse(call)
         yield finding_at(
@@ -62,7 +62,7 @@ def _annotated(name: str) -> str:
     return "" if name == "gen" else f", or say what {name} returns, as in `-> str`"
 
 
-def _kept(statement: ast.stmt) -> ast.Call | None:
+def _stored_call(statement: ast.stmt) -> ast.Call | None:
     """The call whose result *statement* returns or stores without a look at it."""
     value: ast.expr | None = None
     if isinstance(statement, ast.Return | ast.Assign):
@@ -74,7 +74,7 @@ def _kept(statement: ast.stmt) -> ast.Call | None:
     return value if isinstance(value, ast.Call) else None
 
 
-def _read_again(statement: ast.Assign, guard: ast.Try) -> bool:
+def _is_used_later(statement: ast.Assign, guard: ast.Try) -> bool:
     """True if a name that *statement* binds is used in the rest of the body of *guard*."""
     bound = {inner.id for inner in ast.walk(statement.targets[0]) if isinstance(inner, ast.Name)}
     after = guard.body[guard.body.index(statement) + 1 :]

@@ -113,20 +113,20 @@ def followed(name: str, models: Mapping[str, Alias]) -> Alias:
     options: dict[str, Any] = {}
     others: tuple[str, ...] = ()
     prefer, within = "order", None
-    seen: list[str] = []
+    chain: list[str] = []
     while model is not None and model in models:
-        if model in seen:
-            circle = " → ".join([*seen[seen.index(model) :], model])
+        if model in chain:
+            circle = " → ".join([*chain[chain.index(model) :], model])
             raise ConfigError(
                 f"[models]: the names go round in a circle: {circle}; let one of them stand for "
                 "a model"
             )
-        seen.append(model)
+        chain.append(model)
         alias = models[model]
         options = {**alias.options, **options}
         if alias.others and others:
             raise ConfigError(
-                f"[models]: the list of {seen[0]!r} holds the list {model!r}; write the models of "
+                f"[models]: the list of {chain[0]!r} holds the list {model!r}; write the models of "
                 "both into one"
             )
         if alias.others:

@@ -118,8 +118,8 @@ def deletion_switch(value: object, place: SettingContext) -> str | None:
 
 def protection(value: object, place: SettingContext) -> str | None:
     """A setting that keeps keys out of traces as long as it is on."""
-    kept = value is True or str(value).strip().lower() in _ON
-    return None if kept else "has what looks like a key recorded as it is"
+    is_on = value is True or str(value).strip().lower() in _ON
+    return None if is_on else "has what looks like a key recorded as it is"
 
 
 def home(value: object, place: SettingContext) -> str | None:
@@ -154,10 +154,10 @@ def _inside(value: str, place: SettingContext) -> bool:
     """True if *value* is inside, seen from the project's folder and from the working directory."""
     roots = (place.folder, Path.cwd())
     try:
-        found = [(root / Path(value).expanduser()).resolve() for root in roots]
+        paths = [(root / Path(value).expanduser()).resolve() for root in roots]
     except (OSError, RuntimeError, ValueError):
         return False
-    return all(path.is_relative_to(place.folder) for path in found)
+    return all(path.is_relative_to(place.folder) for path in paths)
 
 
 def template(value: object, place: SettingContext) -> str | None:

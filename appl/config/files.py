@@ -43,7 +43,7 @@ def find_file(directory: Path | None = None) -> SettingsFile | None:
     states = tuple(_states(start, home, settled_ns))
     if any(state is not None and state[0] > settled_ns for _, state in states):
         return _find(start, home)
-    return _found_as_of(start, home, states)
+    return _file_as_of(start, home, states)
 
 
 def _states(folder: str, home: str, settled_ns: int) -> Iterator[tuple[str, _State | None]]:
@@ -63,12 +63,12 @@ def _states(folder: str, home: str, settled_ns: int) -> Iterator[tuple[str, _Sta
 def _names(folder: str, settled_ns: int) -> tuple[str, ...]:
     """The names of *folder* that decide it. A folder from before *settled_ns* is looked at once."""
     try:
-        found = os.stat(folder)
+        status = os.stat(folder)
     except OSError:
         return ()
-    if found.st_mtime_ns > settled_ns:
+    if status.st_mtime_ns > settled_ns:
         return _names_in(folder)
-    return _names_as_of(folder, (found.st_mtime_ns, found.st_mode, found.st_ino))
+    return _names_as_of(folder, (status.st_mtime_ns, status.st_mode, status.st_ino))
 
 
 @lru_cache(maxsize=64)
@@ -84,14 +84,14 @@ def _names_in(folder: str) -> tuple[str, ...]:
 def _state(path: str) -> _State | None:
     """The state of the file at *path*, which differs after a change; ``None`` without a file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return found.st_ctime_ns, found.st_size, found.st_ino
+    return status.st_ctime_ns, status.st_size, status.st_ino
 
 
 @lru_cache(maxsize=16)
-def _found_as_of(directory: str, home: str, states: object) -> SettingsFile | None:
+def _file_as_of(directory: str, home: str, states: object) -> SettingsFile | None:
     """The nearest settings file while the *states* of the files stay the same."""
     return _find(directory, home)
 
@@ -103,9 +103,9 @@ def _find(directory: str, home: str) -> SettingsFile | None:
                 continue
             from appl.config.parsing import read_file  # many folders have no settings
 
-            found = read_file(folder / name)
-            if found is not None:
-                return found
+            settings = read_file(folder / name)
+            if settings is not None:
+                return settings
     return None
 
 

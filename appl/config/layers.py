@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.base import fallback
 from appl.config.files import SettingsFile, find_file
-from appl.config.layout import OF_BACKENDS, SCHEDULE, TOP, check_known, of_today
+from appl.config.layout import OF_BACKENDS, SCHEDULE, TOP, check_keys, of_today
 from appl.config.readers import Unshown, shown
 from appl.config.values import KEYS, Config, SecretSetting
 from appl.errors import ConfigError
@@ -53,11 +53,11 @@ class _Layers:
         self, values: Mapping[str, object], origin: str, written: Callable[[str], str] | None = None
     ) -> None:
         """Lay *values* over the present ones; *written* spells a key as the user wrote it."""
-        given = values
+        originals = values
         values, notes = of_today(values, origin)
-        self.older = self.older or values is not given
+        self.older = self.older or values is not originals
         self._note(notes)
-        check_known(values, origin)
+        check_keys(values, origin)
         for key, value in values.items():
             if key == "backends":
                 self._backends(value, origin)
@@ -123,8 +123,8 @@ class _Layers:
         self.unapproved = reasons
         for name in reasons:
             table = self.backends.get(name, {})
-            kept: dict[str, object] = {key: table[key] for key in _NAMED if key in table}
-            self.backends[name] = kept | ({"type": "openai"} if "type" in table else {})
+            names: dict[str, object] = {key: table[key] for key in _NAMED if key in table}
+            self.backends[name] = names | ({"type": "openai"} if "type" in table else {})
 
     def config(self) -> Config:
         """All values as one frozen ``Config``."""
@@ -173,40 +173,40 @@ def load(
 
     The same frozen value comes back until a file, the environment or ``init`` changes it.
     """
-    given = {key: value for key, value in (arguments or {}).items() if value is not None}
-    found = find_file(directory)
-    if given or environ is not None:
-        return _read(found, os.environ if environ is None else environ, given)
-    return _kept(found)
+    overrides = {key: value for key, value in (arguments or {}).items() if value is not None}
+    file = find_file(directory)
+    if overrides or environ is not None:
+        return _read(file, os.environ if environ is None else environ, overrides)
+    return _cached_config(file)
 
 
 _last: tuple[SettingsFile | None, Mapping[bytes, bytes], int, Config] | None = None
 """The settings that were read last, behind what they were read from."""
 
 
-def _kept(found: SettingsFile | None) -> Config:
-    """The settings of the process with the file *found*, read again if their sources changed."""
+def _cached_config(file: SettingsFile | None) -> Config:
+    """The settings of the process with those of *file*, read again if their sources changed."""
     global _last
     last, changes, variables = _last, _changes, ENVIRONMENT
-    same = last is not None and last[0] is found and last[2] == changes and last[1] == variables
+    same = last is not None and last[0] is file and last[2] == changes and last[1] == variables
     # An approval may have been given meanwhile, or taken back.
-    if last is not None and same and (found is None or _unapproved(found) == last[3].unapproved):
+    if last is not None and same and (file is None or _unapproved(file) == last[3].unapproved):
         return last[3]
-    seen = variables.copy()  # before it is read: it may change meanwhile
-    config = _read(found, os.environ, {})
-    _last = found, seen, changes, config
+    variables_before = variables.copy()  # before it is read: it may change meanwhile
+    config = _read(file, os.environ, {})
+    _last = file, variables_before, changes, config
     return config
 
 
 def _read(
-    found: SettingsFile | None, environ: Mapping[str, str], given: Mapping[str, object]
+    file: SettingsFile | None, environ: Mapping[str, str], overrides: Mapping[str, object]
 ) -> Config:
     layers = _Layers()
-    if found is not None:
-        _from_file(layers, found)
+    if file is not None:
+        _from_file(layers, file)
     _from_environment(layers, environ)
     layers.take(_overrides, "appl.init", "appl.init({}=…)".format)
-    layers.take(given, "argument", lambda key: "--" + key.replace("_", "-"))
+    layers.take(overrides, "argument", lambda key: "--" + key.replace("_", "-"))
     return layers.config()
 
 
@@ -224,10 +224,10 @@ def init(**overrides: object) -> None:
     error_hooks.install()
     present = {key: value for key, value in overrides.items() if value is not None}
     _Layers().take(present, "appl.init", "appl.init({}=…)".format)
-    taken_back = [key for key, value in overrides.items() if value is None]
-    others = () if set(TOP).issuperset(taken_back) else fallback.layouts().KEYS
-    check_known(taken_back, "appl.init", others)
-    for key in taken_back:
+    removals = [key for key, value in overrides.items() if value is None]
+    others = () if set(TOP).issuperset(removals) else fallback.layouts().KEYS
+    check_keys(removals, "appl.init", others)
+    for key in removals:
         _overrides.pop(key, None)
     for key, value in present.items():
         _overrides[key] = _merged(_overrides.get(key), value)
@@ -255,12 +255,12 @@ def _merged(old: object, new: object) -> object:
 
 
 def _from_environment(layers: _Layers, environ: Mapping[str, str]) -> None:
-    known = {PREFIX + key.upper(): key for key in KEYS}
+    variables = {PREFIX + key.upper(): key for key in KEYS}
     for name, raw in environ.items():
         if not raw:
             continue  # compose files and CI matrices export variables without a value
-        if name in known:
-            layers.put(known[name], raw, name, name)
+        if name in variables:
+            layers.put(variables[name], raw, name, name)
         elif name == BUDGET:
             pairs = (word.partition("=") for word in raw.split())
             layers.take({"budget": {limit: amount for limit, _, amount in pairs}}, name)
@@ -278,14 +278,14 @@ def _slip(key: str, written: str) -> None:
         )
 
 
-def _unapproved(found: SettingsFile) -> Mapping[str, str]:
+def _unapproved(file: SettingsFile) -> Mapping[str, str]:
     from appl.config.trust import unapproved  # only settings of a file need approval
 
-    return unapproved(found)
+    return unapproved(file)
 
 
-def _from_file(layers: _Layers, found: SettingsFile) -> None:
-    layers.take(found.table, str(found.path))
-    layers.refuse(_unapproved(found))
-    if "home" in found.table:  # a relative folder is meant from where the file lies
-        layers.values["home"] = found.path.parent / layers.values["home"]
+def _from_file(layers: _Layers, file: SettingsFile) -> None:
+    layers.take(file.table, str(file.path))
+    layers.refuse(_unapproved(file))
+    if "home" in file.table:  # a relative folder is meant from where the file lies
+        layers.values["home"] = file.path.parent / layers.values["home"]

@@ -40,15 +40,15 @@ def _how(name: str, origin: str) -> str:
     return f"write it below [backends.openai]{variable}"
 
 
-def check_known(names: Iterable[str], origin: str, others: Iterable[str] = ()) -> None:
+def check_keys(names: Iterable[str], origin: str, others: Iterable[str] = ()) -> None:
     """Refuse a name that is neither at the top nor among *others*. Raises ``ConfigError``."""
-    known = (*TOP, *others)
+    keys = (*TOP, *others)
     for name in names:
-        if name not in known:
+        if name not in keys:
             if name in _OF_BACKENDS:
                 raise ConfigError(
                     f"{origin}: {name} is a setting of a backend; {_how(name, origin)}"
                 )
             raise ConfigError(
-                f"{origin}: unknown key {name!r}{nearest(name, known)} (known: {', '.join(known)})"
+                f"{origin}: unknown key {name!r}{nearest(name, keys)} (known: {', '.join(keys)})"
             )

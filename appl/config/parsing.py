@@ -91,11 +91,11 @@ class _Part(NamedTuple):
 
     def keys(self) -> list[str]:
         """The keys that lead to this part."""
-        found, part = list[str](), self
+        path, part = list[str](), self
         while part.around is not None:
-            found += [] if part.key is None else [part.key]
+            path += [] if part.key is None else [part.key]
             part = part.around
-        return found[::-1]
+        return path[::-1]
 
 
 def _check(file: Path, table: Mapping[str, object]) -> None:
@@ -144,13 +144,13 @@ def _table(file: Path, data: bytes, own: bool) -> Mapping[str, object] | None:
         raise ConfigError(f"{file}:{line}: this is no UTF-8 text ({error.reason})") from None
     name, read = _READERS.get(file.suffix, ("TOML", _toml))
     try:
-        found = read(file, text)
+        parsed = read(file, text)
     except RecursionError:
         raise ConfigError(f"{file} is nested too deeply") from None
     except ValueError as error:
         place = "" if isinstance(error, _PLACED) else f"{_long_number(text)}"
         raise ConfigError(f"{file}{place} is not valid {name}: {error}") from None
-    table = found if own else _of_pyproject(file, found)
+    table = parsed if own else _of_pyproject(file, parsed)
     if table is not None and not isinstance(table, Mapping):
         raise ConfigError(f"{file}: {'the settings' if own else 'tool.appl'} must be a table")
     return table
@@ -162,13 +162,13 @@ _PLACED = (tomllib.TOMLDecodeError, json.JSONDecodeError)
 
 def _long_number(text: str) -> str:
     """``:LINE`` of the first number of thousands of digits, which Python does not read."""
-    found = re.search(r"[0-9_]{1000}", text)
-    return f":{text.count(chr(10), 0, found.start()) + 1}" if found else ""
+    match = re.search(r"[0-9_]{1000}", text)
+    return f":{text.count(chr(10), 0, match.start()) + 1}" if match else ""
 
 
-def _of_pyproject(file: Path, found: Any) -> object:
+def _of_pyproject(file: Path, data: Any) -> object:
     """The table ``tool.appl``; ``None`` if there is none."""
-    tool = found.get("tool")
+    tool = data.get("tool")
     if isinstance(tool, list) and any(
         isinstance(each, Mapping) and "appl" in each for each in tool
     ):

@@ -25,8 +25,8 @@ def place_of(origin: str, *keys: str) -> str:
         text = Path(origin).read_text("utf-8-sig")
     except (OSError, ValueError):  # an origin that is no file
         return origin
-    found = line_of(text, Path(origin).suffix, *keys)
-    return f"{origin}:{found}" if found else origin
+    line = line_of(text, Path(origin).suffix, *keys)
+    return f"{origin}:{line}" if line else origin
 
 
 def line_of(text: str, suffix: str, *keys: str) -> int:
@@ -34,11 +34,11 @@ def line_of(text: str, suffix: str, *keys: str) -> int:
 
     0 if there is none.
     """
-    found = 0
+    last_line = 0
     for path, line in itertools.islice(_lines(text, suffix), _MOST):
         if path == keys[: len(path)]:
-            found = line
-    return found
+            last_line = line
+    return last_line
 
 
 def _lines(text: str, suffix: str) -> Iterator[tuple[tuple[str, ...], int]]:

@@ -53,18 +53,18 @@ def switch_or_name(raw: object) -> bool | str:
 
 def texts(raw: object) -> tuple[str, ...]:
     """A text, or a list of texts; none is empty."""
-    several = isinstance(raw, list | tuple)
-    found = tuple(raw) if isinstance(raw, list | tuple) else (raw,)
-    if not found or not all(isinstance(each, str) and each for each in found):
-        raise ValueError("a text, or a list of texts that are not empty" if several else "a text")
-    return found
+    is_list = isinstance(raw, list | tuple)
+    values = tuple(raw) if isinstance(raw, list | tuple) else (raw,)
+    if not values or not all(isinstance(item, str) and item for item in values):
+        raise ValueError("a text, or a list of texts that are not empty" if is_list else "a text")
+    return values
 
 
 def options(raw: object) -> dict[str, object]:
     """Names with values; a list among the values as a tuple."""
     if not isinstance(raw, Mapping) or not all(isinstance(name, str) for name in raw):
         raise ValueError("a table of names with values, as in {top_k = 40}")
-    return {name: tuple(each) if isinstance(each, list) else each for name, each in raw.items()}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
 
 
 def fraction(raw: object) -> float:
@@ -166,13 +166,13 @@ def url(raw: object) -> str:
 
 def path(raw: object) -> Path:
     """A path; ``~`` is the home folder."""
-    found = text(str(raw) if isinstance(raw, Path) else raw)
+    written = text(str(raw) if isinstance(raw, Path) else raw)
     try:
-        expanded = Path(found).expanduser()
+        expanded = Path(written).expanduser()
         longest = max(len(os.fsencode(part)) for part in expanded.parts)
     except (ValueError, RuntimeError):  # half of a surrogate pair; a user who is not known
         longest = _LONGEST_NAME + 1
-    if longest > _LONGEST_NAME or "\0" in found:
+    if longest > _LONGEST_NAME or "\0" in written:
         raise ValueError("a path of this system")
     return expanded
 

@@ -41,10 +41,10 @@ def read_private(name: str) -> bytes | None:
 def read_table(name: str) -> dict[str, Any]:
     """The table in the file *name* of the user's state, or an empty one. Raises ``ConfigError``."""
     try:
-        known = json.loads(read_private(name) or b"{}")
+        table = json.loads(read_private(name) or b"{}")
     except (ValueError, RecursionError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return table if isinstance(table, dict) else {}
 
 
 def private_identity(name: str) -> tuple[object, ...] | None:
@@ -55,31 +55,31 @@ def private_identity(name: str) -> tuple[object, ...] | None:
     try:
         folder = f"{_base()}/appl"
         states = os.stat(folder), os.stat(f"{folder}/{name}")
-        seen = [(s.st_ino, s.st_mode, s.st_uid, s.st_ctime_ns) for s in states]
-        return folder, os.environ.get("HOME"), os.getcwd(), *seen
+        identities = [(s.st_ino, s.st_mode, s.st_uid, s.st_ctime_ns) for s in states]
+        return folder, os.environ.get("HOME"), os.getcwd(), *identities
     except (OSError, ConfigError):
         return None
 
 
 def write_private(name: str, data: bytes) -> None:
     """Write the file *name* below the state folder, in one step and for this user only."""
-    _write(name, data, lambda made, file: made.replace(file))
+    _write(name, data, lambda temporary, file: temporary.replace(file))
 
 
 def create_private(name: str, data: bytes) -> bytes:
     """Write the file *name* below the state folder unless it exists; return its content."""
-    found = read_private(name)
-    if found is None:
+    content = read_private(name)
+    if content is None:
         _write(name, data, _linked)
-        found = read_private(name)
-    return data if found is None else found
+        content = read_private(name)
+    return data if content is None else content
 
 
-def _linked(made: Path, file: Path) -> None:
-    """Put *made* at *file*, unless another process was first."""
+def _linked(temporary: Path, file: Path) -> None:
+    """Put *temporary* at *file*, unless another process was first."""
     with contextlib.suppress(FileExistsError):
-        file.hardlink_to(made)
-    made.unlink()
+        file.hardlink_to(temporary)
+    temporary.unlink()
 
 
 def _write(name: str, data: bytes, place: Callable[[Path, Path], object]) -> None:
@@ -159,13 +159,13 @@ def _of_this_user(folder: Path) -> None:
     """Refuse *folder* if somebody else owns it or may write to it."""
     if sys.platform == "win32" or not folder.exists():
         return
-    found = folder.stat()
-    if found.st_uid != os.geteuid():
+    status = folder.stat()
+    if status.st_uid != os.geteuid():
         raise ConfigError(
             f"your state folder {folder} belongs to another user; "
             "let XDG_STATE_HOME name a folder of your own"
         )
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ConfigError(
             f"others may write to your state folder {folder}; write chmod 700 '{folder}'"
         )

@@ -53,24 +53,24 @@ def unapproved(file: SettingsFile) -> Mapping[str, str]:
     Each with what to tell who asks it: APPL's files list servers that a program may never name.
     Raises ``ConfigError`` if another setting lacks one.
     """
-    found = requests(file)
-    if not found or trusted_by(file) is not None:
+    findings = requests(file)
+    if not findings or trusted_by(file) is not None:
         return {}
     by_server: dict[str, list[ApprovalRequest]] = {}
     own = file.table.get("backends")
-    for request in found:
+    for request in findings:
         kind, name, *_ = (*request.keys, "")
         if kind != "backends" or (isinstance(own, Mapping) and name in own):
-            raise ConfigError(_needed(file, found))
+            raise ConfigError(_needed(file, findings))
         by_server.setdefault(name, []).append(request)
     return {name: _needed(file, needs) for name, needs in by_server.items()}
 
 
-def _needed(file: SettingsFile, found: list[ApprovalRequest]) -> str:
+def _needed(file: SettingsFile, findings: list[ApprovalRequest]) -> str:
     """The settings in *file* that need approval, and the way to give it."""
-    lines = [str(finding) for finding in found[:_SHOWN]]
-    if len(found) > _SHOWN:
-        lines.append(f"and {len(found) - _SHOWN} more")
+    lines = [str(finding) for finding in findings[:_SHOWN]]
+    if len(findings) > _SHOWN:
+        lines.append(f"and {len(findings) - _SHOWN} more")
     folder = shlex.quote(_safe(str(file.path.parent)))
     return (
         f"{_safe(str(file.path))} holds settings that need your approval:\n    "
@@ -109,8 +109,8 @@ def approvals() -> list[Mapping[str, Any]]:
 def forget(folder: Path) -> list[str]:
     """Take back all approvals of files in *folder*; return those files."""
     real = folder.resolve()
-    found = [(name, entry["file"]) for name, entry in _entries()]
-    gone = [(name, file) for name, file in found if Path(file).parent == real]
+    approvals = [(name, entry["file"]) for name, entry in _entries()]
+    gone = [(name, file) for name, file in approvals if Path(file).parent == real]
     return sorted({file for name, file in gone if remove_private(name)})
 
 

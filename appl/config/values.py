@@ -196,9 +196,9 @@ class Config:
     @property
     def sampling(self) -> dict[str, object]:
         """Defaults of ``gen``'s options besides ``temperature`` and ``max_tokens``."""
-        given = {"top_p": self.top_p, "stop": self.stop}
-        found = {name: value for name, value in given.items() if value is not None}
-        return {**(self.backend_options or {}), **found}
+        options = {"top_p": self.top_p, "stop": self.stop}
+        values = {name: value for name, value in options.items() if value is not None}
+        return {**(self.backend_options or {}), **values}
 
     def origin(self, key: str) -> str:
         """The source of the value of *key*; ``default`` if nobody set it."""

@@ -187,10 +187,10 @@ class MCPServer:
 
     def _start(self) -> list[dict[str, Any]]:
         link = self._connected()
-        found = link.offered.result()
+        offered = link.offered.result()
         self._link = link
-        self._show(found)
-        return found
+        self._show(offered)
+        return offered
 
     def _connected(self) -> ServerConnection:
         """A connection to the server, which is starting."""
@@ -209,18 +209,18 @@ class MCPServer:
             link, late = self._link, self._link is None
             if link is None:
                 link = self._link = self._connected()
-        found = link.offered.result()
+        offered = link.offered.result()
         if late:
-            self._show(found, self._recorded)
+            self._show(offered, self._recorded)
         return link
 
     def _show(
-        self, found: list[dict[str, object]], recorded: list[dict[str, object]] | None = None
+        self, offered: list[dict[str, object]], recorded: list[dict[str, object]] | None = None
     ) -> None:
         """Show the user the tools that are new to them, or to the *recorded* run."""
         assert self._run is not None
-        lines = offers.news(self.name, self._identity, found, self._run.tool_memory, recorded)
-        if lines and not self._run.reporter.was_told(("mcp", *lines)):
+        lines = offers.news(self.name, self._identity, offered, self._run.tool_memory, recorded)
+        if lines and not self._run.reporter.has_reported(("mcp", *lines)):
             self._run.reporter.tell_once(("mcp", *lines), lines[0])
             for line in lines[1:]:
                 self._run.reporter.tell(line)
@@ -236,23 +236,23 @@ class MCPServer:
             raise
 
     def _made(self) -> dict[str, Tool]:
-        found: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         for definition in self._recorded:
             tool = self._tool(definition)
-            if tool.name in found:
+            if tool.name in tools:
                 raise self._doubled(tool.name)
-            found[tool.name] = tool
-        return found
+            tools[tool.name] = tool
+        return tools
 
     def _check_names(self) -> None:
         """Refuse an effect for a tool that the server has not."""
-        known = self._offered_names()
+        offered_names = self._offered_names()
         for effect, names in self._effects.items():
             for name in names or ():
-                if name not in known:
+                if name not in offered_names:
                     raise InvalidOption(
                         f"{effect}= names {name!r}, which is no tool of the MCP server "
-                        f"{self.name!r}{nearest(name, known)}"
+                        f"{self.name!r}{nearest(name, offered_names)}"
                     )
 
     def _offered_names(self) -> list[str]:
@@ -307,24 +307,28 @@ class MCPServer:
         return link.close() if link is not None else None
 
 
-def _named(option: str, given: object) -> Collection[str] | None:
+def _named(option: str, selection: object) -> Collection[str] | None:
     """The names of tools that *option* was given; ``None`` for all of them."""
-    if isinstance(given, bool):
-        return None if given else ()
-    names = () if isinstance(given, str) or not isinstance(given, Collection) else (*given,)
-    if (given and not names) or not all(isinstance(name, str) for name in names):
-        raise InvalidOption(f"{option}= takes True, or a list of names of tools, got {given!r:.80}")
+    if isinstance(selection, bool):
+        return None if selection else ()
+    names = (
+        () if isinstance(selection, str) or not isinstance(selection, Collection) else (*selection,)
+    )
+    if (selection and not names) or not all(isinstance(name, str) for name in names):
+        raise InvalidOption(
+            f"{option}= takes True, or a list of names of tools, got {selection!r:.80}"
+        )
     return frozenset(names)
 
 
 def _read(offered: Any) -> list[dict[str, Any]]:
     """*offered*, if it is a list of tools as a connection gives it. Raises ``TraceCorrupt``."""
     kinds = {"name": str, "description": str, "parameters": dict, "effect": str}
-    for each in offered if isinstance(offered, list) else [None]:
-        if not isinstance(each, dict) or any(
-            not isinstance(each.get(key), kind) for key, kind in kinds.items()
+    for tool in offered if isinstance(offered, list) else [None]:
+        if not isinstance(tool, dict) or any(
+            not isinstance(tool.get(key), kind) for key, kind in kinds.items()
         ):
-            raise TraceCorrupt(f"a recorded tool of an MCP server is none: {each!r:.80}")
+            raise TraceCorrupt(f"a recorded tool of an MCP server is none: {tool!r:.80}")
     return list(offered)
 
 

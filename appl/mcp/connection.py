@@ -71,8 +71,8 @@ class ServerConnection:
 
     def open(self, target: object) -> None:
         """Connect; ``offered`` becomes the server's tools, or a ``ToolServerError``."""
-        found = target(self._library) if callable(target) else target
-        serving = self._serve(self._transport(found))
+        address = target(self._library) if callable(target) else target
+        serving = self._serve(self._transport(address))
         self._serving = asyncio.run_coroutine_threadsafe(serving, self._loop)
 
     def close(self) -> ThreadFuture[None]:
@@ -90,8 +90,8 @@ class ServerConnection:
 
     def _transport(self, target: Any) -> Any:
         """The library's client for *target*, so that all messages are seen here."""
-        exchange, given = self._exchange, self._library.StdioServerParameters
-        if isinstance(target, given):
+        exchange, parameters_class = self._exchange, self._library.StdioServerParameters
+        if isinstance(target, parameters_class):
             words = [target.command, *target.args]
             target = ServerCommand(words, dict(target.env or {}), target.cwd)
         if isinstance(target, ServerCommand):
@@ -119,10 +119,10 @@ class ServerConnection:
             async with asyncio.timeout(self._timeout) as limit:
                 self._limit = limit
                 async with self._library.Client(target) as client:
-                    found = await _offered_by(client)
+                    tools = await _offered_by(client)
                     limit.reschedule(None)
                     self._client = client
-                    self.offered.set_result(found)
+                    self.offered.set_result(tools)
                     await self._closing.wait()
                     limit.reschedule(self._loop.time() + _CLOSING)  # for its farewell
         except Exception as error:
@@ -168,8 +168,8 @@ def _why(error: BaseException, seconds: float | None) -> str:
         return f"no answer within {seconds:g} s" if seconds is not None else "no answer"
     if hasattr(error, "error_count"):  # pydantic's, with the server's words in it, at any length
         return "its result has another form than the protocol says"
-    said = " ".join(masked(str(error)[:_LONGEST]).split())
-    return printable(said) or type(error).__name__
+    words = " ".join(masked(str(error)[:_LONGEST]).split())
+    return printable(words) or type(error).__name__
 
 
 async def _offered_by(client: Any) -> list[dict[str, object]]:
@@ -177,22 +177,22 @@ async def _offered_by(client: Any) -> list[dict[str, object]]:
 
     Each page is bounded too, as a message; the time for all of them is that for the start.
     """
-    found, seen, size = list[dict[str, Any]](), set[str | None](), 0
+    tools, cursors, size = list[dict[str, Any]](), set[str | None](), 0
     cursor: str | None = None
     for _ in range(PAGES):
         page = await client.list_tools(cursor=cursor)
         for tool in page.tools:
-            found.append(_offer(tool))
-            size += len(json.dumps(found[-1]))
-        if len(found) > TOOLS or size > LIST_BYTES:
+            tools.append(_offer(tool))
+            size += len(json.dumps(tools[-1]))
+        if len(tools) > TOOLS or size > LIST_BYTES:
             raise ValueError(
                 f"it offers more than {TOOLS} tools, or {LIST_BYTES >> 20} MiB of them"
             )
-        seen.add(cursor)
+        cursors.add(cursor)
         cursor = page.next_cursor
         if cursor is None:
-            return found
-        if cursor in seen:
+            return tools
+        if cursor in cursors:
             raise ValueError("its list of tools leads back to a page that was read")
     raise ValueError(f"its list of tools has more than {PAGES} pages")
 
@@ -205,12 +205,12 @@ def _offer(tool: Any) -> dict[str, object]:
     """
     says = tool.annotations
     pure = says is not None and says.read_only_hint
-    again = says is not None and says.idempotent_hint
+    is_idempotent = says is not None and says.idempotent_hint
     return {
         "name": tool.name,
         "description": tool.description or "",
         "parameters": tool.input_schema,
-        "effect": "pure" if pure else "idempotent" if again else "effect",
+        "effect": "pure" if pure else "idempotent" if is_idempotent else "effect",
     }
 
 
@@ -302,9 +302,9 @@ def _part(block: Any) -> str | Image | Audio:
 
 def _separated(parts: list[Any]) -> list[object]:
     """*parts* with a line break between neighbouring texts."""
-    found: list[object] = []
+    separated: list[object] = []
     for part in parts:
-        if found and isinstance(part, str) and isinstance(found[-1], str):
-            found.append("\n")
-        found.append(part)
-    return found
+        if separated and isinstance(part, str) and isinstance(separated[-1], str):
+            separated.append("\n")
+        separated.append(part)
+    return separated

@@ -60,8 +60,8 @@ class Exchange:
     def refused(self, data: bytes, why: str) -> Any:
         """The end of the call that *data* names, which is no message; ``None`` if it names none."""
         for part in (data[:_SEARCHED], data[-_SEARCHED:]):
-            for found in _ID.finditer(part):
-                number = self._waiting.get(found[1].decode("ascii", "replace"))
+            for match in _ID.finditer(part):
+                number = self._waiting.get(match[1].decode("ascii", "replace"))
                 if number is not None:
                     return self._failed(number, f"its answer is no message: {why}")
         return None
@@ -95,8 +95,10 @@ class Exchange:
         late = str(number).isdecimal() and len(str(number)) < 19 and int(number) <= self._latest
         if late or len(self._waiting) != 1:
             return item
-        (asked,) = self._waiting.values()
-        return self._failed(asked, f"it answered with the id {number!r:.40}, not with {asked!r}")
+        (question,) = self._waiting.values()
+        return self._failed(
+            question, f"it answered with the id {number!r:.40}, not with {question!r}"
+        )
 
     def _failed(self, number: Any, why: str) -> Any:
         self._waiting.pop(str(number), None)
@@ -106,8 +108,8 @@ class Exchange:
 
 def _reason(error: ValueError) -> str:
     """The fault of a message, in words that hold nothing of it."""
-    found: Any = getattr(error, "errors", None)
-    first: Mapping[str, Any] = found(include_input=False, include_url=False)[0] if found else {}
+    errors: Any = getattr(error, "errors", None)
+    first: Mapping[str, Any] = errors(include_input=False, include_url=False)[0] if errors else {}
     text = str(first.get("msg", ""))
     return text if text.startswith("Invalid JSON") else "its form is another"
 

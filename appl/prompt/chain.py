@@ -34,12 +34,12 @@ class PromptSlot:
     def __init__(self, voice: Voice) -> None:
         self.voice = voice
 
-    def prompt_known(self) -> bool:
+    def has_prompt_kind(self) -> bool:
         """True if the kind of content that stands here is known, if not all of its text."""
         raise NotImplementedError
 
     def prompt_nodes(self) -> list[PromptNode]:
-        """The nodes, once ``prompt_known``; when ``prompt_ready``, their parts are ready too."""
+        """The nodes, once ``has_prompt_kind``; when ``prompt_ready``, their parts are ready too."""
         raise NotImplementedError
 
 
@@ -115,13 +115,13 @@ class PromptNode:
 
     def unread(self) -> list[Lazy]:
         """The lazy parts, nearest first, that no rendering has read yet."""
-        found: list[Lazy] = []
+        parts: list[Lazy] = []
         node: PromptNode | None = self
         while node is not None and not node._is_rendered:
             if node.lazy is not None:
-                found.append(node.lazy)
+                parts.append(node.lazy)
             node = node.parent
-        return found
+        return parts
 
     @property
     def role(self) -> RoleName:
@@ -205,24 +205,24 @@ class PromptNode:
                     continue
                 # What prompts share is rendered once for all.
                 layout = node._layout.copy() if node is not None and node._layout else None
-                said = node._rendered if node is not None else None
+                rendered = node._rendered if node is not None else None
                 nodes = fresh[start:stop]
                 if last.has_hole:
                     nodes = _with_slots_filled(nodes)
-                last._rendered, last._layout = render(said, layout, nodes)
+                last._rendered, last._layout = render(rendered, layout, nodes)
                 last._is_rendered = True
                 node, start = last, stop
         return self._rendered
 
     def since(self, start: PromptNode | None) -> list[PromptNode]:
         """The nodes after *start* up to this one, oldest first."""
-        found: list[PromptNode] = []
+        nodes: list[PromptNode] = []
         node: PromptNode | None = self
         while node is not None and node is not start:
-            found.append(node)
+            nodes.append(node)
             node = node.parent
-        found.reverse()
-        return found
+        nodes.reverse()
+        return nodes
 
 
 _NOTHING: frozenset[str] = frozenset()
@@ -255,15 +255,15 @@ def nodes_of(parent: PromptNode | None, messages: Iterable[Message]) -> PromptNo
 
 def _with_slots_filled(nodes: list[PromptNode]) -> list[PromptNode]:
     """*nodes* with the nodes of slots in their places."""
-    found: list[PromptNode] = []
+    filled: list[PromptNode] = []
     stack = nodes[::-1]
     while stack:
         node = stack.pop()
         if isinstance(node.part, PromptSlot):
             stack += moved(node.part.prompt_nodes(), node.part.voice, node.voice)[::-1]
         else:
-            found.append(node)
-    return found
+            filled.append(node)
+    return filled
 
 
 def moved(nodes: list[PromptNode], old: Voice, new: Voice) -> list[PromptNode]:
@@ -397,13 +397,13 @@ def _front(chain: Messages | None, system: list[Marked]) -> Messages | None:
     """The chain with *system* text at the front, the only place where providers take it."""
     links = chain.links() if chain is not None else []
     first = next((i for i, link in enumerate(links) if link.message.role != "system"), len(links))
-    front = _said(links[first - 1] if first else None, system)
+    front = _extended_chain(links[first - 1] if first else None, system)
     for link in links[first:]:
         front = Messages(front, link.message, link.closed, link.spans)
     return front
 
 
-def _said(chain: Messages | None, marked: list[Marked]) -> Messages | None:
+def _extended_chain(chain: Messages | None, marked: list[Marked]) -> Messages | None:
     renderer = Renderer(chain)
     for node, mark in marked:
         renderer.add(node, mark)
@@ -538,8 +538,8 @@ class Renderer:
         self.length, self.glued = 0, True
         last = self.chain
         if not apart and last is not None and not last.closed:
-            said = last.outline
-            if said.role == role and said.name == name:
+            outline = last.outline
+            if outline.role == role and outline.name == name:
                 self._continue(last)
         self.role, self.name = role, name
 
@@ -579,8 +579,8 @@ class Renderer:
 
 def _by(node: PromptNode) -> Origin:
     """The origin of the part of *node*: the call of a lazy part, else the statement."""
-    found = origin_of(node.lazy) if node.lazy is not None else None
-    return node.site if found is None else found
+    origin = origin_of(node.lazy) if node.lazy is not None else None
+    return node.site if origin is None else origin
 
 
 def _spans(message: Message, origin: Origin) -> tuple[object, ...]:

@@ -80,20 +80,20 @@ class Definition(metaclass=DefinitionType):
         var_name: str | None = None,
     ) -> None:
         _check_text(f"{type(self).__name__}(name)", name)
-        found = name or _named(type(self))
-        if not found:
+        title = name or _named(type(self))
+        if not title:
             kind = type(self).__name__
             raise ValueError(
                 f'this definition has no name; write {kind}("...", desc="..."), or '
                 f'name = "..." in the class {kind}'
             )
-        self.name = found
+        self.name = title
         if desc is not None:
             self.desc = desc
         if fstr is not None:
             self.fstr = fstr
         self.sep, self.details = sep, details
-        self.var_name = var_name or found
+        self.var_name = var_name or title
 
     def __prompt__(self) -> list[object]:
         """The items that a statement adds: the name with its description, then the details."""
@@ -103,8 +103,8 @@ class Definition(metaclass=DefinitionType):
         return self.fstr.format(self.name)
 
     def __repr__(self) -> str:
-        said = f"{self.name}{self.sep}{self.desc or ''}"
-        return said if self.details is None else f"{said}\n{self.details}"
+        text = f"{self.name}{self.sep}{self.desc or ''}"
+        return text if self.details is None else f"{text}\n{self.details}"
 
 
 class BracketedDefinition(Definition):

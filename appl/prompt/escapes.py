@@ -30,13 +30,13 @@ QUICK: Final = (
 class EscapedRow:
     """A row of escapes: what it says, and where each of its characters stands."""
 
-    def __init__(self, found: re.Match[str]) -> None:
-        self._places, said = [found.start()], list[str]()
-        for escape in _ONE.finditer(found[0]):
+    def __init__(self, row: re.Match[str]) -> None:
+        self._places, texts = [row.start()], list[str]()
+        for escape in _ONE.finditer(row[0]):
             plain = _character(escape)
-            said.append(plain)
-            self._places += [found.start() + escape.end()] * len(plain)
-        self.text = "".join(said)
+            texts.append(plain)
+            self._places += [row.start() + escape.end()] * len(plain)
+        self.text = "".join(texts)
 
     def span(self, at: int, end: int) -> tuple[int, int]:
         """The place of the characters from *at* to *end* in the text around the row."""
@@ -50,8 +50,8 @@ def rows_in(text: str) -> Iterator[EscapedRow]:
 
 def begun_row(text: str) -> int:
     """The beginning of a row of escapes that may go on after the end of *text*, or its length."""
-    found = _BEGUN.search(text)
-    return len(text) if found is None else found.start()
+    match = _BEGUN.search(text)
+    return len(text) if match is None else match.start()
 
 
 def _character(escape: re.Match[str]) -> str:

@@ -14,8 +14,8 @@ from appl.prompt.key_places import (
     QUICK_PLACES,
     SHORTEST,
     open_value_from,
-    without_loosely_told,
-    without_told,
+    without_loose_values,
+    without_secret_values,
 )
 from appl.prompt.key_shapes import (
     QUICK_SHAPES,
@@ -44,7 +44,7 @@ _LOOSE = (
 
 CLEANERS: Final = (
     ((*QUICK_STARTS, "|".join(QUICK_SHAPES)), without_shapes),
-    ((*QUICK_PLACES, QUICK_NAMES), without_told),
+    ((*QUICK_PLACES, QUICK_NAMES), without_secret_values),
 )
 """What takes keys out, each behind such patterns for what it finds."""
 
@@ -55,7 +55,7 @@ def without_keys(text: str, instead: Instead) -> str:
     These are keys of a known shape, passwords in URLs and in other places that are known, and texts
     of high entropy after a telling name. A word that stands for a password in examples is none.
     """
-    return without_told(without_shapes(text, instead), instead)
+    return without_secret_values(without_shapes(text, instead), instead)
 
 
 def without_likely_keys(text: str, instead: str) -> str:
@@ -67,9 +67,9 @@ def without_likely_keys(text: str, instead: str) -> str:
     def shown(kind: str) -> str:
         return instead
 
-    text = without_loosely_told(without_keys(text, shown), shown)
+    text = without_loose_values(without_keys(text, shown), shown)
     for pattern in _LOOSE:
-        text = regex(pattern).sub(lambda found: found[1] + instead, text)
+        text = regex(pattern).sub(lambda match: match[1] + instead, text)
     return text
 
 

@@ -1,7 +1,7 @@
 """Secrets that are known by where they stand: in a URL, a header, a command, after a telling name.
 
 Invariant: a text in which no pattern of ``QUICK_PLACES`` or ``QUICK_NAMES`` finds anything has no
-secret for ``without_told``; these patterns are also valid in the syntax of Rust.
+secret for ``without_secret_values``; these patterns are also valid in the syntax of Rust.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LONGEST_NAME = 43
 _QUOTES = r"[\\\"']{0,4}"
 _CLOSED, _OPENED = r"[\\\"'`\]]{0,6}", r"\s{0,4}[\\\"'`]{0,6}"
 _SCHEME = rf"(?:(?:{'|'.join(_cased(['bearer', 'basic', 'token']))})\s{{1,4}})?"
-_FOUND = rf"{_SCHEME}({_VALUE}{{{SHORTEST},256}})"
+_SCHEME_AND_VALUE = rf"{_SCHEME}({_VALUE}{{{SHORTEST},256}})"
 _MORE = rf"{_VALUE}*"
 
 _IN_URL = r"(://[^/\s:@\"'<>]{0,256}:)([^/\s@\"'<>]{3,1024})(?=@)"
@@ -64,14 +64,16 @@ _COOKIE = r"(=)([^=;,\s]{15,4096}=*)"
 
 _ANY_SIGN = r"(?<=[A-Za-z0-9_.\-\"'`\]\\ ])[:=|>]"
 _SIGN = rf"{_ANY_SIGN}(?=[=>]?{_OPENED}{_SCHEME}{_VALUE}{{{SHORTEST}}})"
-_AFTER_SIGN = rf"[:=|>][=>]?{_OPENED}{_FOUND}"
+_AFTER_SIGN = rf"[:=|>][=>]?{_OPENED}{_SCHEME_AND_VALUE}"
 _AFTER_LOOSE_SIGN = r"[:=]\s{0,4}[\"']?(?!\[secret\]|(?i:bearer|basic)\b)([A-Za-z0-9_.~+/=*-]{6,})"
-_IS = rf" is\s{_OPENED}{_FOUND}"
+_IS = rf" is\s{_OPENED}{_SCHEME_AND_VALUE}"
 _SPACES = rf"\s{{1,4}}{_QUOTES}"
-_OPTION = rf"--([A-Za-z0-9][A-Za-z0-9_-]{{1,42}}){_SPACES}{_FOUND}"
-_VARIABLE = rf"(?:ENV|ARG|SetEnv|setx?)\s{{1,4}}({_NAME}{{1,{_LONGEST_NAME}}}){_SPACES}{_FOUND}"
+_OPTION = rf"--([A-Za-z0-9][A-Za-z0-9_-]{{1,42}}){_SPACES}{_SCHEME_AND_VALUE}"
+_VARIABLE = (
+    rf"(?:ENV|ARG|SetEnv|setx?)\s{{1,4}}({_NAME}{{1,{_LONGEST_NAME}}}){_SPACES}{_SCHEME_AND_VALUE}"
+)
 _SPACED: Final = tuple(
-    rf"({word}){_SPACES}{_FOUND}"
+    rf"({word}){_SPACES}{_SCHEME_AND_VALUE}"
     for word in ("ass(?:word|wd|phrase)", "ASS(?:WORD|WD|PHRASE)", "earer", "EARER", "asic", "ASIC")
 )
 """Names that a value may follow after a space alone, without their first letter: a pattern that
@@ -107,17 +109,17 @@ QUICK_NAMES: Final = (
 something stands where a secret usually stands."""
 
 
-def without_told(text: str, instead: Instead) -> str:
+def without_secret_values(text: str, instead: Instead) -> str:
     """*text* without what stands where a secret usually stands."""
 
-    def password(found: re.Match[str]) -> str:
-        return found[0] if is_placeholder(found[2]) else found[1] + instead(OF_URL)
+    def password(match: re.Match[str]) -> str:
+        return match[0] if is_placeholder(match[2]) else match[1] + instead(OF_URL)
 
-    def credential(found: re.Match[str]) -> str:
-        return found[0] if is_placeholder(found[2]) else found[1] + instead(AFTER_WORD)
+    def credential(match: re.Match[str]) -> str:
+        return match[0] if is_placeholder(match[2]) else match[1] + instead(AFTER_WORD)
 
-    def value(found: re.Match[str]) -> str:
-        return found[1] + instead(AFTER_WORD) if is_secret(found[2]) else found[0]
+    def value(match: re.Match[str]) -> str:
+        return match[1] + instead(AFTER_WORD) if is_secret(match[2]) else match[0]
 
     if "://" in text:
         text = regex(_IN_URL).sub(password, text)
@@ -127,12 +129,12 @@ def without_told(text: str, instead: Instead) -> str:
     if "sig=" in text or "Signature=" in text:
         text = regex(_SIGNATURE).sub(value, text)
     if "ookie" in text or "COOKIE" in text:
-        each = regex(_COOKIE)
-        text = regex(_COOKIES).sub(lambda found: found[1] + each.sub(value, found[2]), text)
+        cookie = regex(_COOKIE)
+        text = regex(_COOKIES).sub(lambda match: match[1] + cookie.sub(value, match[2]), text)
     return replaced(text, _values_in(text), instead)
 
 
-def without_loosely_told(text: str, instead: Instead) -> str:
+def without_loose_values(text: str, instead: Instead) -> str:
     """*text* without whatever stands after a telling name and a sign, random or not."""
     return replaced(text, _loose_values_in(text), instead)
 
@@ -141,19 +143,19 @@ def _loose_values_in(text: str) -> Iterator[Span]:
     done, after = 0, regex(_AFTER_LOOSE_SIGN)
     for sign in regex(_ANY_SIGN).finditer(text):
         if sign.start() >= done and _tells(*_name_before(text, sign.start())):
-            found = after.match(text, sign.start())
-            if found is not None:
-                yield *found.span(1), AFTER_WORD
-                done = found.end()
+            match = after.match(text, sign.start())
+            if match is not None:
+                yield *match.span(1), AFTER_WORD
+                done = match.end()
 
 
 def _values_in(text: str) -> Iterator[Span]:
     """The spans of *text* that are random values of telling names."""
     for named in (_after_signs(text), _after_is(text), *_after_spaces(text)):
         done = 0  # a value that goes on and on is looked at once
-        for found, name in named:
-            start, last = found.span(found.re.groups)
-            value = found[found.re.groups].rstrip(".:!|*#,")
+        for match, name in named:
+            start, last = match.span(match.re.groups)
+            value = match[match.re.groups].rstrip(".:!|*#,")
             if start >= done and len(value) >= SHORTEST and _is_value(name, value):
                 end = start + len(value)
                 end = _end_of(text, end) if end == last else end
@@ -177,44 +179,44 @@ def _after_signs(text: str) -> _Named:
     for sign in regex(_SIGN).finditer(text):
         name, other = _name_before(text, sign.start())
         if _tells(name, other):
-            found = after.match(text, sign.start())
-            if found is not None:
-                yield found, name
+            match = after.match(text, sign.start())
+            if match is not None:
+                yield match, name
 
 
 def _after_is(text: str) -> _Named:
     for at in places(text, " is"):
-        found = regex(_IS).match(text, at)
-        if found is not None and _tells(*(named := _name_before(text, at))):
-            yield found, named[0]
+        match = regex(_IS).match(text, at)
+        if match is not None and _tells(*(named := _name_before(text, at))):
+            yield match, named[0]
 
 
 def _after_spaces(text: str) -> Iterator[_Named]:
     for pattern in (_OPTION, _VARIABLE):
-        found = regex(pattern).finditer(text)
-        yield ((each, each[1]) for each in found if _tells(each[1], ""))
+        matches = regex(pattern).finditer(text)
+        yield ((match, match[1]) for match in matches if _tells(match[1], ""))
     for pattern in _SPACED:
         yield (
-            (each, first + each[1])
-            for each in regex(pattern).finditer(text)
-            if (first := text[max(each.start() - 1, 0)]) in "pPbB"
+            (match, first + match[1])
+            for match in regex(pattern).finditer(text)
+            if (first := text[max(match.start() - 1, 0)]) in "pPbB"
         )
 
 
 def _name_before(text: str, at: int) -> tuple[str, str]:
     """The name that ends *at* a sign in *text*, and another word before it; or empty texts."""
     backwards = text[max(at - 160, 0) : at][::-1]
-    found = regex(_NAME_BACKWARDS).match(backwards)
-    if found is None:
+    match = regex(_NAME_BACKWARDS).match(backwards)
+    if match is None:
         return "", ""
-    if found[1] in ("eulav", "eulaV"):
-        found = regex(_FIELD_BACKWARDS).match(backwards, found.end(1)) or found
-    name, before = found[1][::-1], backwards[found.end(1) : found.end(1) + 1]
+    if match[1] in ("eulav", "eulaV"):
+        match = regex(_FIELD_BACKWARDS).match(backwards, match.end(1)) or match
+    name, before = match[1][::-1], backwards[match.end(1) : match.end(1) + 1]
     if before == ":":  # the end of another name, as in AWS::IAM::AccessKey
         return "", ""
     if name[0] in "nrt" and before == "\\":
         name = name[1:]  # of an escape: the line begins with the name
-    return name, (found[2] or "")[::-1]
+    return name, (match[2] or "")[::-1]
 
 
 _OPEN = rf"{_SCHEME}({_VALUE}*)\Z"
@@ -239,7 +241,7 @@ Each pattern begins with letters, which are looked for at once."""
 
 def open_value_from(text: str) -> int:
     """The beginning of a value in a known place that may go on after the end of *text*."""
-    found = [
+    starts = [
         match.start(match.re.groups)
         for pattern in _OPEN_PLACES
         if (match := regex(pattern).search(text)) is not None
@@ -248,14 +250,14 @@ def open_value_from(text: str) -> int:
         if _tells(*_name_before(text, sign.start())):
             match = regex(_OPEN_SIGN).match(text, sign.start())
             if match is not None:
-                found.append(match.start(1))
+                starts.append(match.start(1))
                 break
     for pattern, named in ((_OPEN_IS, False), (_OPEN_OPTION, True)):
         match = regex(pattern).search(text)
         if match is not None:
             name = (match[1], "") if named else _name_before(text, match.start())
-            found += [match.start(match.re.groups)] if _tells(*name) else []
-    return min(found, default=len(text))
+            starts += [match.start(match.re.groups)] if _tells(*name) else []
+    return min(starts, default=len(text))
 
 
 _OF_FILE = re.compile(

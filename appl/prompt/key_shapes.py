@@ -461,23 +461,23 @@ _BLOB = r"[A-Za-z0-9+/_-]{24}\Z"
 
 def without_shapes(text: str, instead: Instead) -> str:
     """*text* without the keys of a known shape."""
-    return replaced(text, _found_in(text), instead)
+    return replaced(text, _spans_in(text), instead)
 
 
 def is_key(text: str) -> bool:
     """True if *text* is a key of a known shape, and nothing else."""
-    return any(start == 0 and end == len(text) for start, end, _ in _found_in(text))
+    return any(start == 0 and end == len(text) for start, end, _ in _spans_in(text))
 
 
-def _found_in(text: str) -> Iterator[Span]:
+def _spans_in(text: str) -> Iterator[Span]:
     # Each start is looked for by itself: one pattern for all takes ten times as long.
     for start, shape in STARTS:
         if start in text:
             done = 0
             for at in places(text, start):
-                if at >= done and (found := _key_at(text, at, start, shape)) is not None:
-                    yield *found, shape.kind
-                    done = found[1]
+                if at >= done and (span := _key_at(text, at, start, shape)) is not None:
+                    yield *span, shape.kind
+                    done = span[1]
 
 
 def _key_at(text: str, at: int, start: str, shape: KeyShape) -> tuple[int, int] | None:
@@ -490,11 +490,11 @@ def _key_at(text: str, at: int, start: str, shape: KeyShape) -> tuple[int, int] 
         first, rest = head.start(), head[0]
     if not stands_alone(text, first):
         return None
-    found = regex(shape.rest).match(text, at + len(start))
-    if found is None:
+    match = regex(shape.rest).match(text, at + len(start))
+    if match is None:
         return None
-    looks = shape.exact or is_random((rest + found[0])[:_LOOKED_AT], _FEWEST, _WORDS)
-    return (first, found.end()) if looks else None
+    looks = shape.exact or is_random((rest + match[0])[:_LOOKED_AT], _FEWEST, _WORDS)
+    return (first, match.end()) if looks else None
 
 
 def stands_alone(text: str, at: int) -> bool:
@@ -539,6 +539,6 @@ def open_key_from(text: str) -> int:
                     break
                 if shape.before or stands_alone(text, begun + at):
                     first = begun + at
-    found = [regex(pattern).search(text) for pattern in _OPEN_SHAPES]
-    found.append(regex(_OPEN_BEFORE).search(text, max(len(text) - 40, 0)))
-    return min([first, *(match.start() for match in found if match is not None)])
+    matches = [regex(pattern).search(text) for pattern in _OPEN_SHAPES]
+    matches.append(regex(_OPEN_BEFORE).search(text, max(len(text) - 40, 0)))
+    return min([first, *(match.start() for match in matches if match is not None)])

@@ -31,19 +31,19 @@ _DIGITS = (
 
 def _letters(number: int) -> str:
     """A, B, … Z, AA, AB, …: as spreadsheets name their columns."""
-    found = ""
+    letters = ""
     while number:
         number, digit = divmod(number - 1, 26)
-        found = chr(ord("A") + digit) + found
-    return found
+        letters = chr(ord("A") + digit) + letters
+    return letters
 
 
 def _roman(number: int) -> str:
-    found = ""
+    numeral = ""
     for value, digit in _DIGITS:
         times, number = divmod(number, value)
-        found += times * digit
-    return found
+        numeral += times * digit
+    return numeral
 
 
 _COUNTS: dict[str, Callable[[int], str]] = {
@@ -143,13 +143,13 @@ class Level:
 
     def path(self) -> list[Level]:
         """The levels down to this one, outermost first."""
-        found: list[Level] = []
+        levels: list[Level] = []
         level: Level | None = self
         while level is not None:
-            found.append(level)
+            levels.append(level)
             level = level.outer
-        found.reverse()
-        return found
+        levels.reverse()
+        return levels
 
 
 UNFORMATTED = Level(None, Format())
@@ -194,18 +194,18 @@ class Layout:
     are left: two generators may take turns in one prompt.
     """
 
-    __slots__ = ("_left", "_open")
+    __slots__ = ("_closed_levels", "_open")
 
     def __init__(self) -> None:
         self._open: list[_OpenLevel] = []
-        self._left: tuple[
+        self._closed_levels: tuple[
             _OpenLevel, ...
         ] = ()  # the last one first; these are not changed any more
 
     def copy(self) -> Layout:
         """The same state, to go on from."""
         other = Layout()
-        other._left = self._left
+        other._closed_levels = self._closed_levels
         other._open = [level.copy() for level in self._open]
         return other
 
@@ -238,16 +238,18 @@ class Layout:
             common += 1
         self._leave(common)
         for other in path[common:]:
-            before = next((closed for closed in self._left if closed.level is other), None)
+            before = next((closed for closed in self._closed_levels if closed.level is other), None)
             if before is None:
                 stack.append(_OpenLevel(other, stack[-1].sep if stack else "\n"))
             else:
-                self._left = tuple(closed for closed in self._left if closed is not before)
+                self._closed_levels = tuple(
+                    closed for closed in self._closed_levels if closed is not before
+                )
                 stack.append(before.copy())
 
     def _leave(self, depth: int) -> None:
         """Leave the levels that are more than *depth* deep."""
-        self._left = (*self._open[depth:], *self._left)[:_REMEMBERED]
+        self._closed_levels = (*self._open[depth:], *self._closed_levels)[:_REMEMBERED]
         del self._open[depth:]
 
     def _label(self) -> str:

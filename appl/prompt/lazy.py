@@ -45,8 +45,8 @@ def provided_with(part: Lazy) -> ProviderFields | None:
 
 def origin_of(part: Lazy) -> str | None:
     """The address of the call that said a ready *part*, if that is known."""
-    asked: Callable[[], str | None] | None
-    asked = getattr(part, "prompt_origin", None)
-    if asked is None:
-        asked = getattr(part.prompt_source(), "prompt_origin", None)
-    return asked() if asked is not None else None
+    origin: Callable[[], str | None] | None
+    origin = getattr(part, "prompt_origin", None)
+    if origin is None:
+        origin = getattr(part.prompt_source(), "prompt_origin", None)
+    return origin() if origin is not None else None

@@ -35,20 +35,20 @@ class Media:
     @classmethod
     def restored(cls, url: str | None, data: bytes, mime: str, detail: str | None) -> Self:
         """A recorded medium, taken as it is: secrets may have been masked in it."""
-        made = object.__new__(cls)
-        made.fill(url, data, mime, detail)
-        return made
+        medium = object.__new__(cls)
+        medium.fill(url, data, mime, detail)
+        return medium
 
     @property
     def digest(self) -> bytes:
         """The digest of the content; computed once."""
-        found = self._digest
-        if found is None:
+        digest = self._digest
+        if digest is None:
             where = "url" if self.url is not None else "data"
             what = self.url if self.url is not None else self.data
-            found = digest_of(self.kind, where, what, self.mime, self.detail or "")
-            object.__setattr__(self, "_digest", found)
-        return found
+            digest = digest_of(self.kind, where, what, self.mime, self.detail or "")
+            object.__setattr__(self, "_digest", digest)
+        return digest
 
     @property
     def feature(self) -> str:

@@ -64,8 +64,8 @@ def _check_detail(detail: object) -> None:
     if detail and detail not in _DETAILS:
         hint = nearest(detail, _DETAILS, 0.7) if isinstance(detail, str) else " "
         if hint:
-            known = ", ".join(_DETAILS)
-            raise InvalidOption(f"Image(detail={detail!r:.80}) is one of {known}{hint.rstrip()}")
+            details = ", ".join(_DETAILS)
+            raise InvalidOption(f"Image(detail={detail!r:.80}) is one of {details}{hint.rstrip()}")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -129,10 +129,10 @@ class Audio(Media):
     def __init__(
         self, data: bytes | str = b"", format: str = "", *, url: str | None = None, mime: str = ""
     ) -> None:
-        given = _from_base64(data) if isinstance(data, str) else _octets(data)
+        content = _from_base64(data) if isinstance(data, str) else _octets(data)
         if format:
             mime = mime or _SUFFIXES.get(format.lower(), f"audio/{format.lower()}")
-        _fill(self, url, given, mime, None)
+        _fill(self, url, content, mime, None)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Audio:
@@ -163,28 +163,28 @@ class Audio(Media):
         return {"type": "input_audio", "input_audio": sound}
 
 
-def _fill(made: Media, url: str | None, data: bytes, mime: str, detail: str | None) -> None:
-    """Give *made* its content. Raises ``InvalidOption`` where it is none of its kind."""
+def _fill(medium: Media, url: str | None, data: bytes, mime: str, detail: str | None) -> None:
+    """Give *medium* its content. Raises ``InvalidOption`` where it is none of its kind."""
     if (url is None) == (not data):
-        raise InvalidOption(f"{type(made).__name__} takes a URL or bytes, one of them")
+        raise InvalidOption(f"{type(medium).__name__} takes a URL or bytes, one of them")
     if url is not None and not isinstance(url, str):
-        raise InvalidOption(f"{type(made).__name__} takes a URL, got {url!r:.80}")
+        raise InvalidOption(f"{type(medium).__name__} takes a URL, got {url!r:.80}")
     if url is not None and url[:5].lower() == "data:":
         url, data, mime = None, *_from_data_url(url)
     elif url is not None and not _SCHEME.match(url):
-        name = type(made).__name__
+        name = type(medium).__name__
         raise InvalidOption(
             f"{name} takes a URL, got {url!r:.80}; for a file write {name}.from_file(...)"
         )
     if data:
         mime = mime or _sniffed(data)
-        if mime.partition("/")[0] != made.kind:
+        if mime.partition("/")[0] != medium.kind:
             raise InvalidOption(
-                f"these bytes are no {made.kind} that is known ({mime or 'unknown type'}); to "
-                f'name the type write {type(made).__name__}.from_bytes(data, "{made.kind}/...")'
+                f"these bytes are no {medium.kind} that is known ({mime or 'unknown type'}); to "
+                f'name the type write {type(medium).__name__}.from_bytes(data, "{medium.kind}/...")'
             )
     _check_detail(detail)
-    made.fill(url, data, mime, detail or None)
+    medium.fill(url, data, mime, detail or None)
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:

@@ -43,10 +43,10 @@ class ToolCall:
     def __init__(
         self, id: str, name: str, arguments: str | None = None, *, args: str | None = None
     ) -> None:
-        said = args if arguments is None else arguments
-        if said is None or None not in (args, arguments):
+        arguments_of_call = args if arguments is None else arguments
+        if arguments_of_call is None or None not in (args, arguments):
             raise InvalidOption("ToolCall(id, name, arguments) takes arguments once, as JSON text")
-        for slot, value in (("id", id), ("name", name), ("arguments", said)):
+        for slot, value in (("id", id), ("name", name), ("arguments", arguments_of_call)):
             object.__setattr__(self, slot, value)
 
     def as_dict(self) -> dict[str, Any]:
@@ -151,23 +151,23 @@ class Message:
 
         So is one to which the user gave further fields.
         """
-        given = self.provider_fields
-        by_user = given is not None and not given.source
+        fields = self.provider_fields
+        by_user = fields is not None and not fields.source
         return bool(self.tool_calls or self.tool_call_id or self.has_error or by_user)
 
     @property
     def parts(self) -> list[str | Media]:
         """Text, images and sounds in their order; no part is an empty text."""
-        found: list[str | Media] = []
-        taken = 0
+        parts: list[str | Media] = []
+        end = 0
         for offset, medium in self.media:
-            if offset > taken:
-                found.append(self.content[taken:offset])
-                taken = offset
-            found.append(medium)
-        if taken < len(self.content):
-            found.append(self.content[taken:])
-        return found
+            if offset > end:
+                parts.append(self.content[end:offset])
+                end = offset
+            parts.append(medium)
+        if end < len(self.content):
+            parts.append(self.content[end:])
+        return parts
 
     @property
     def shown(self) -> str:
@@ -181,48 +181,52 @@ class Message:
         """The fields that its digest covers: role and text, and all others that are not empty."""
         if self.bare:
             return self.role, self.content
-        found: list[str | bytes] = [self.role, self.content]
+        fields: list[str | bytes] = [self.role, self.content]
         for offset, medium in self.media:
-            found += ("media", str(offset), medium.digest)
+            fields += ("media", str(offset), medium.digest)
         for call in self.tool_calls:
-            found += ("call", call.id, call.name, call.arguments)
-        found += ("of", self.tool_call_id) if self.tool_call_id else ()
-        found += ("name", self.name) if self.name else ()
-        found += ("error",) if self.has_error else ()
-        return tuple(found)
+            fields += ("call", call.id, call.name, call.arguments)
+        fields += ("of", self.tool_call_id) if self.tool_call_id else ()
+        fields += ("name", self.name) if self.name else ()
+        fields += ("error",) if self.has_error else ()
+        return tuple(fields)
 
-    def as_dict(self, asked: str | None = None) -> dict[str, Any]:
+    def as_dict(self, server: str | None = None) -> dict[str, Any]:
         """The message as chat completion servers take it: ``{"role": …, "content": …}``.
 
         With images or sounds, the content is a list of parts. It has the fields of a provider;
-        where it is for the server *asked*, only if they are.
+        those for one server only where that is *server*.
         """
-        found: dict[str, Any] = {"role": self.role, "content": self.content}
+        data: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.bare:
-            return found
+            return data
         if self.media:
-            found["content"] = [_as_part(part) for part in self.parts]
+            data["content"] = [_as_part(part) for part in self.parts]
         elif self.tool_calls and not self.content:
-            found["content"] = None
+            data["content"] = None
         if self.tool_calls:
-            found["tool_calls"] = [call.as_dict() for call in self.tool_calls]
+            data["tool_calls"] = [call.as_dict() for call in self.tool_calls]
         for key in ("tool_call_id", "name"):
             if getattr(self, key):
-                found[key] = getattr(self, key)
+                data[key] = getattr(self, key)
         provided = self.provider_fields
-        if provided is not None and (asked is None or provided.are_for(asked)):
-            provided.put_into(found)
-        return found
+        if provided is not None and (server is None or provided.are_for(server)):
+            provided.put_into(data)
+        return data
 
     def plain(self) -> Message:
         """The same as a ``Message``, whichever class it has."""
         return self if type(self) is Message else Message(*_values(self))
 
     def __eq__(self, other: object) -> bool:
-        return _said(self) == _said(other) if isinstance(other, Message) else NotImplemented
+        return (
+            _own_fields(self) == _own_fields(other)
+            if isinstance(other, Message)
+            else NotImplemented
+        )
 
     def __hash__(self) -> int:
-        return hash(_said(self))
+        return hash(_own_fields(self))
 
     def __str__(self) -> str:
         speaker = f"{self.role} ({self.name})" if self.name else self.role
@@ -230,7 +234,9 @@ class Message:
 
 
 _values = attrgetter(*(field.name for field in fields(Message) if field.init))
-_said = attrgetter(*(f.name for f in fields(Message) if f.init and f.name != "provider_fields"))
+_own_fields = attrgetter(
+    *(f.name for f in fields(Message) if f.init and f.name != "provider_fields")
+)
 (
     _set_role,
     _set_content,
@@ -381,13 +387,13 @@ class Messages:
             while link is not None and link._trail is None:
                 todo.append(link)
                 link = link.parent
-            found = 0 if link is None or link._trail is None else link._trail
+            mark = 0 if link is None or link._trail is None else link._trail
             for part in reversed(todo):
                 spans = part._spans if part.kept is not None else part.rope.marks()
-                found = trail(found, part.length, spans)
+                mark = trail(mark, part.length, spans)
                 if part.outline.provider_fields is not None:
-                    found = hash((found, part.outline.provider_fields))
-                part._trail = found
+                    mark = hash((mark, part.outline.provider_fields))
+                part._trail = mark
         assert self._trail is not None
         return self._trail
 
@@ -416,11 +422,11 @@ class Messages:
                 todo.append(link)
             digest = digest or _EMPTY
             for part in reversed(todo):
-                said = part.kept or part.message
-                if said.bare:
-                    digest = digest_after(digest, _HEADS[said.role], said.content)
+                content = part.kept or part.message
+                if content.bare:
+                    digest = digest_after(digest, _HEADS[content.role], content.content)
                 else:
-                    digest = digest_of(digest, *said.fields())
+                    digest = digest_of(digest, *content.fields())
                 part._digest = digest
         return digest
 
@@ -436,23 +442,25 @@ class Messages:
             chain = cls(chain, message.plain(), message.whole)
         return chain
 
-    def shed_for(self, asked: str) -> tuple[str, ...]:
-        """The names of fields that are not sent to the server *asked*: others gave them."""
+    def shed_for(self, server: str) -> tuple[str, ...]:
+        """The names of fields that are not sent to *server*: other servers gave them."""
         if not self.provided:
             return ()
-        given = (link.outline.provider_fields for link in self.links())
-        others = [each.names for each in given if each is not None and not each.are_for(asked)]
+        provided = (link.outline.provider_fields for link in self.links())
+        others = [
+            fields.names for fields in provided if fields is not None and not fields.are_for(server)
+        ]
         return tuple(dict.fromkeys(name for names in others for name in names))
 
     def links(self) -> list[Messages]:
         """Every link, first message first."""
-        found: list[Messages] = []
+        links: list[Messages] = []
         link: Messages | None = self
         while link is not None:
-            found.append(link)
+            links.append(link)
             link = link.parent
-        found.reverse()
-        return found
+        links.reverse()
+        return links
 
     def __iter__(self) -> Iterator[Message]:
         return (link.message for link in self.links())

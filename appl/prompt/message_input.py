@@ -39,9 +39,11 @@ class _Said(Message):
     def __init__(
         self, content: Content = "", *, role: object = None, name: str | None = None, **more: Any
     ) -> None:
-        said = getattr(role, "type", role)
-        if said not in (None, self.kind):
-            raise InvalidOption(f"{type(self).__name__} has the role {self.kind!r}, not {said!r}")
+        role_name = getattr(role, "type", role)
+        if role_name not in (None, self.kind):
+            raise InvalidOption(
+                f"{type(self).__name__} has the role {self.kind!r}, not {role_name!r}"
+            )
         text, media, further = as_content(content)
         if further is not None:
             more["provider_fields"] = further
@@ -188,8 +190,8 @@ def _part_of_dict(part: Mapping[str, object]) -> tuple[str | Media, Mapping[str,
         body = {"url": body}
     if not isinstance(body, Mapping):
         body = {}
-    known = _BODIES.get(str(kind), ())
-    inner = {key: value for key, value in body.items() if key not in known}
+    body_keys = _BODIES.get(str(kind), ())
+    inner = {key: value for key, value in body.items() if key not in body_keys}
     if inner:
         more[str(kind)] = inner
     from appl.prompt.media_types import Audio, Image
@@ -235,9 +237,9 @@ class MessageData(dict[str, Any]):
     @classmethod
     def of(cls, message: Message) -> MessageData:
         """The data of *message*."""
-        found, provided = cls(message.as_dict()), message.provider_fields
-        found.source = provided.source if provided is not None else ""
-        return found
+        data, provided = cls(message.as_dict()), message.provider_fields
+        data.source = provided.source if provided is not None else ""
+        return data
 
 
 _KEYS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
@@ -263,9 +265,9 @@ def as_message(value: Message | Mapping[str, Any], source: str = "") -> Message:
     calls = tuple(map(as_tool_call, listed))
     text, media, further = as_content(value.get("content"))
     if role not in ROLES or (value.get("content") is None and not calls):
-        known = ", ".join(ROLES)
+        roles = ", ".join(ROLES)
         raise InvalidOption(
-            f"a message needs a role of {known} and text or a list of parts as content, "
+            f"a message needs a role of {roles} and text or a list of parts as content, "
             f"got {dict(value)!r:.200}"
         )
     return Message(
@@ -288,16 +290,16 @@ def _further(
     message: Mapping[str, Any], calls: Iterable[Any], of_parts: ProviderFields | None, source: str
 ) -> ProviderFields | None:
     """The fields of *message*, of its *calls* and of its parts that are nothing else here."""
-    found = {key: value for key, value in message.items() if key not in _KEYS and _says(value)}
-    for key in found:
+    fields = {key: value for key, value in message.items() if key not in _KEYS and _says(value)}
+    for key in fields:
         if hint := nearest(str(key), _KEYS, 0.8):
             raise InvalidOption(f"a message has no field {key!r}{hint}, got {dict(message)!r:.200}")
     more = [_further_of_call(call) for call in calls]
     if any(more):
-        found["tool_calls"] = more
+        fields["tool_calls"] = more
     if of_parts is not None:
-        found |= json.loads(of_parts.fields)
-    return ProviderFields.of(found, source) if found else None
+        fields |= json.loads(of_parts.fields)
+    return ProviderFields.of(fields, source) if fields else None
 
 
 def _further_of_call(call: ToolCall | Mapping[str, Any]) -> dict[str, Any]:

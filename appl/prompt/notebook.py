@@ -27,10 +27,10 @@ def block(text: str, note: str = "") -> Bundle:
 def dialogue(lines: Iterable[tuple[str, str]], note: str = "") -> Bundle:
     """A dialogue with one block for each speaker's text."""
     lines = list(lines)
-    plain = "\n".join(f"{who}: {text}" for who, text in lines)
+    plain = "\n".join(f"{speaker}: {text}" for speaker, text in lines)
     boxes = "".join(
-        f'<div style="{_BOX}"><b>{html.escape(who)}</b> {html.escape(text)}</div>'
-        for who, text in lines
+        f'<div style="{_BOX}"><b>{html.escape(speaker)}</b> {html.escape(text)}</div>'
+        for speaker, text in lines
     )
     below = f'<div style="{_NOTE}">{html.escape(note)}</div>' if note else ""
     return {

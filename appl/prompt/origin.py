@@ -32,8 +32,8 @@ def line_of(origin: Origin) -> tuple[str, int] | None:
     code, at = origin
     if isinstance(code, str):
         return code, at
-    found = next(islice(code.co_positions(), at // 2, None), (None,))[0]
-    return code.co_filename, found or code.co_firstlineno
+    line = next(islice(code.co_positions(), at // 2, None), (None,))[0]
+    return code.co_filename, line or code.co_firstlineno
 
 
 def trail(before: int, at: int, spans: Spans) -> int:
@@ -51,7 +51,7 @@ def _key(value: object) -> object:
 
 def joined(parts: Iterable[tuple[int, Spans]]) -> Spans:
     """The spans of texts that follow each other, given their lengths and own spans."""
-    found: list[Any] = []
+    result: list[Any] = []
     for length, spans in parts:
-        found += spans or ((length, None) if length else ())
-    return tuple(found)
+        result += spans or ((length, None) if length else ())
+    return tuple(result)

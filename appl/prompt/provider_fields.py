@@ -36,17 +36,17 @@ class ProviderFields:
             raise InvalidOption(f"a field of a message holds plain data only: {error}") from None
         return cls(text, source)
 
-    def are_for(self, asked: str) -> bool:
-        """True if they are sent to the server *asked*."""
-        return self.source in ("", asked)
+    def are_for(self, server: str) -> bool:
+        """True if they are sent to *server*."""
+        return self.source in ("", server)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the fields, those of calls and parts too."""
         data = json.loads(self.fields)
-        inner = [each for name in _INNER for each in _objects(data.get(name))]
+        inner = [item for name in _INNER for item in _objects(data.get(name))]
         own = (name for name in data if name not in _INNER)
-        return tuple(dict.fromkeys([*own, *(name for each in inner for name in each)]))
+        return tuple(dict.fromkeys([*own, *(name for item in inner for name in item)]))
 
     def put_into(self, message: dict[str, Any]) -> None:
         """Add them to *message*, a dict in the form of chat completion servers."""
@@ -64,27 +64,27 @@ _INNER = ("tool_calls", "content")
 
 
 def _objects(listed: object) -> list[dict[str, Any]]:
-    found = listed if isinstance(listed, list) else ()
-    flat = [each[1] if isinstance(each, list) and len(each) == 2 else each for each in found]
-    return [each for each in flat if isinstance(each, dict)]
+    items = listed if isinstance(listed, list) else ()
+    flat = [item[1] if isinstance(item, list) and len(item) == 2 else item for item in items]
+    return [item for item in flat if isinstance(item, dict)]
 
 
 def _are_pairs(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, list) for each in value)
+    return isinstance(value, list) and all(isinstance(item, list) for item in value)
 
 
 def _with_parts(content: Any, pairs: Sequence[Any]) -> list[dict[str, Any]]:
     """The parts of *content*, text or a list, with the fields of *pairs*."""
-    given = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    text = "".join(part["text"] for part in given if part["type"] == "text")
-    media = iter([part for part in given if part["type"] != "text"])
-    found, at = list[dict[str, Any]](), 0
+    items = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    text = "".join(part["text"] for part in items if part["type"] == "text")
+    media = iter([part for part in items if part["type"] != "text"])
+    parts, at = list[dict[str, Any]](), 0
     for length, more in pairs:
         part = {"type": "text", "text": text[at : at + length]} if length else next(media)
         at += length
         merge(part, more)
-        found.append(part)
-    return found
+        parts.append(part)
+    return parts
 
 
 def merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:

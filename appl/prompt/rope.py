@@ -21,17 +21,17 @@ class Rope:
 
     def pieces(self) -> list[str]:
         """The pieces, last one first."""
-        found: list[str] = []
+        texts: list[str] = []
         rope: Rope | None = self
         while rope is not None:
-            found.append(rope.added)
+            texts.append(rope.added)
             rope = rope.base
-        return found
+        return texts
 
     def marks(self) -> Spans:
         """Marks that tell apart the origins of ropes of one text: empty if nothing is known."""
-        found = self._marked()
-        return (found,) if found else NOWHERE
+        mark = self._marked()
+        return (mark,) if mark else NOWHERE
 
     def _marked(self) -> int:
         todo: list[Rope] = []
@@ -39,29 +39,29 @@ class Rope:
         while rope is not None and rope._trail is None:
             todo.append(rope)
             rope = rope.base
-        found = 0 if rope is None or rope._trail is None else rope._trail
+        mark = 0 if rope is None or rope._trail is None else rope._trail
         for part in reversed(todo):
-            part._trail = found = trail(found, part.size, part.spans)
-        return found
+            part._trail = mark = trail(mark, part.size, part.spans)
+        return mark
 
     def all_spans(self) -> Spans:
         """The spans of the whole text."""
-        found: list[tuple[int, Spans]] = []
+        spans: list[tuple[int, Spans]] = []
         rope: Rope | None = self
         while rope is not None:
-            found.append((len(rope.added), rope.spans))
+            spans.append((len(rope.added), rope.spans))
             rope = rope.base
-        return joined(reversed(found))
+        return joined(reversed(spans))
 
     def tail(self, length: int) -> str:
         """The last *length* characters, or all of them."""
-        found: list[str] = []
+        texts: list[str] = []
         rope: Rope | None = self
         while rope is not None and length > 0:
-            found.append(rope.added[-length:])
+            texts.append(rope.added[-length:])
             length -= len(rope.added)
             rope = rope.base
-        return "".join(reversed(found))
+        return "".join(reversed(texts))
 
     def __str__(self) -> str:
         return "".join(reversed(self.pieces()))

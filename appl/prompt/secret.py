@@ -72,10 +72,10 @@ def values_in(name: str, value: str) -> dict[str, str]:
     They are the value itself if the name suggests a secret, the values of the pairs in variables
     such as ``OTEL_…_HEADERS``, and the password of a URL under any name.
     """
-    found = [unquote(quoted) for quoted in _PASSWORD.findall(value)] + _PASSWORD.findall(value)
+    values = [unquote(quoted) for quoted in _PASSWORD.findall(value)] + _PASSWORD.findall(value)
     if is_likely(name):
-        found += [value, *(_PAIR.findall(value) if name.upper().endswith("HEADERS") else ())]
-    long = [password for password in dict.fromkeys(found) if len(password) >= LONG_ENOUGH]
+        values += [value, *(_PAIR.findall(value) if name.upper().endswith("HEADERS") else ())]
+    long = [password for password in dict.fromkeys(values) if len(password) >= LONG_ENOUGH]
     return {name + "'" * number: password for number, password in enumerate(reversed(long))}
 
 
@@ -130,14 +130,14 @@ def _credentials(name: str, value: str) -> list[str]:
     """The parts of a header's value that may be secrets."""
     if "cookie" in name.lower():
         return [pair.partition("=")[2].strip() for pair in value.split(";")]
-    found = _WITH_SCHEME.fullmatch(value.strip())
-    if found is None:
+    match = _WITH_SCHEME.fullmatch(value.strip())
+    if match is None:
         return [value]
-    if found[1].lower() == "basic":
+    if match[1].lower() == "basic":
         with contextlib.suppress(ValueError):
-            plain = base64.b64decode(found[2], validate=True).decode()
-            return [found[2], plain.partition(":")[2]]
-    return [found[2]]
+            plain = base64.b64decode(match[2], validate=True).decode()
+            return [match[2], plain.partition(":")[2]]
+    return [match[2]]
 
 
 def of_environment() -> list[str]:

@@ -44,12 +44,15 @@ _CODED = 8
 
 def _coded(data: bytes) -> set[str]:
     """*data* in base64 and hexadecimal; in base64 at each of three places, as in basic auth."""
-    found = {data.hex(), data.hex().upper()}
+    variants = {data.hex(), data.hex().upper()}
     for before in range(3):
         text = base64.b64encode(bytes(before) + data).decode()
-        left = (before + len(data)) % 3  # the last characters hang on what follows
-        found |= {each := text[(0, 2, 3)[before] : _known(text, left)], _url_safe(each)}
-    return found
+        remainder = (before + len(data)) % 3  # the last characters hang on what follows
+        variants |= {
+            variant := text[(0, 2, 3)[before] : _known(text, remainder)],
+            _url_safe(variant),
+        }
+    return variants
 
 
 def _known(text: str, left: int) -> int:
@@ -192,13 +195,13 @@ class JoinedLines:
 
     def spans(self, data: str) -> list[tuple[int, int]]:
         """The spans of the whole text that are *data*, line breaks within them ignored."""
-        found, data = list[tuple[int, int]](), unbroken(data)
+        spans, data = list[tuple[int, int]](), unbroken(data)
         at = self.text.find(data)
         while at >= 0:
             end = at + len(data)
-            found.append((self.place(at), self.place(end - 1) + 1))
+            spans.append((self.place(at), self.place(end - 1) + 1))
             at = self.text.find(data, end)
-        return found
+        return spans
 
 
 def unbroken(text: str) -> str:
@@ -208,7 +211,7 @@ def unbroken(text: str) -> str:
 
 def between_breaks(text: str) -> list[tuple[int, int]]:
     """The spans of the parts of *text* that have no line break in them."""
-    breaks = [found.span() for found in _BREAK.finditer(text)]
+    breaks = [match.span() for match in _BREAK.finditer(text)]
     starts, ends = [0, *(end for _, end in breaks)], [*(start for start, _ in breaks), len(text)]
     return list(zip(starts, ends, strict=True))
 
@@ -216,13 +219,13 @@ def between_breaks(text: str) -> list[tuple[int, int]]:
 class Mask:
     """Takes the given secrets out of texts; *shown* stands in their place."""
 
-    __slots__ = ("_known", "_shown")
+    __slots__ = ("_forms", "_shown")
 
     def __init__(self, secrets: Iterable[str] = (), shown: str = MASK) -> None:
-        self._known, self._shown = SecretForms(dict.fromkeys(secrets, "")), shown
+        self._forms, self._shown = SecretForms(dict.fromkeys(secrets, "")), shown
 
     def __call__(self, text: str) -> str:
-        return from_bytes(self._known.without(as_bytes(text), lambda name: self._shown))
+        return from_bytes(self._forms.without(as_bytes(text), lambda name: self._shown))
 
     def __bool__(self) -> bool:
-        return bool(self._known.forms)
+        return bool(self._forms.forms)

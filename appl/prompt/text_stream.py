@@ -35,7 +35,7 @@ class GrowingText(Renderer):
         self.add(node, self._layout.mark(level_of(node), node.starts))
         if isinstance(node.part, Media):
             self._new.append(str(node.part))
-        return self._taken()
+        return self._take_new()
 
     def _begin(self, voice: Voice, apart: bool) -> None:
         super()._begin(voice, apart)
@@ -57,7 +57,7 @@ class GrowingText(Renderer):
             self._new.append(text + "\n".join(map(str, calls)))
         return super().end(calls)
 
-    def _taken(self) -> str:
+    def _take_new(self) -> str:
         text, self._new = "".join(self._new), []
         return text
 

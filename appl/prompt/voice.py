@@ -63,11 +63,11 @@ class Moved:
         return Voice(voice.role, voice.name, level, new.depth + voice.depth - old.depth)
 
     def _level(self, level: Level | None) -> Level | None:
-        made, inner = self._levels, []
-        while level is not None and level not in made:
+        copies, inner = self._levels, []
+        while level is not None and level not in copies:
             inner.append(level)
             level = level.outer
-        moved = self._new.level if level is None else made[level]
+        moved = self._new.level if level is None else copies[level]
         for nested in reversed(inner):
-            moved = made[nested] = Level(moved, nested.format)
+            moved = copies[nested] = Level(moved, nested.format)
         return moved

@@ -44,7 +44,7 @@ class CallMode:
     """
 
     ctx: str = "new"
-    given: PromptWriter | None = None
+    context: PromptWriter | None = None
     model: str | None = None
     block: Spoken | None = None
     metadata: Mapping[str, object] | None = None
@@ -89,14 +89,14 @@ def _prompt(around: PromptWriter, ctx: str, beside: bool) -> Prompt:
 def keep_place(around: PromptWriter, frame: Frame, pending: Promise) -> None:
     """Add a place for the text of a ``same`` function that runs beside its caller."""
 
-    from appl.runtime.prompts.place import Kept  # few functions run beside their caller
+    from appl.runtime.prompts.place import PendingPlace  # few functions run beside their caller
 
     def nodes(_: Promise) -> list[PromptNode]:
         tip = frame.tip()
         return tip.since(frame.origin) if tip is not None else []
 
     frame.shares = True
-    around.prompt.say(around.voice, Kept(pending, nodes, frame.base))
+    around.prompt.say(around.voice, PendingPlace(pending, nodes, frame.base))
 
 
 def _returned(frame: Frame, value: object) -> None:
@@ -121,10 +121,10 @@ def leave(frame: Frame) -> None:
     if frame.block is not None:
         frame.block.end(frame)
     frame.finish()
-    if left := owed(frame.started):
+    if unfinished := owed(frame.started):
         parent = frame.parent
         after = heir(frame) if parent is None or parent.ended else parent
-        after.started.extend(left)
+        after.started.extend(unfinished)
         if len(after.started) > after.prune_at:
             after.prune()
 
@@ -134,17 +134,17 @@ def fail(frame: Frame, error: BaseException) -> None:
     frame.finish()
     if frame.run.reporter.shows_arguments:
         _raised(frame, error)
-    frame.started = left = owed(frame.started)
-    if not left:
+    frame.started = unfinished = owed(frame.started)
+    if not unfinished:
         return
     # First: a Ctrl-C may come anywhere below, and cancels what those who go on answer for.
     after = heir(frame)
-    after.started.extend(left)
-    ours = left
+    after.started.extend(unfinished)
+    ours = unfinished
     if isinstance(error, Exception | GeneratorExit):
         from appl.runtime.concurrency.unread_calls import unheld  # few functions fail
 
-        ours = unheld(frame, left, error)
+        ours = unheld(frame, unfinished, error)
     structure.cancel_all(ours)
     after.prune()
 
@@ -216,7 +216,7 @@ class Body:
         run, ctx = caller.run, mode.ctx
         if run.closed or run.refusal:
             run.check_open()
-        around: PromptWriter = mode.given or caller
+        around: PromptWriter = mode.context or caller
         voice = around.voice if ctx in ("same", "copy") else USER
         state = turn = None
         if ctx == "resume":

@@ -51,7 +51,7 @@ class Dispatch:
         self.places: list[BackendEndpoint] = []
         self.scheduler: Scheduler | Placing
         self._forecast: Forecast | None = None
-        self._several: Placing | None = None
+        self._all_backends: Placing | None = None
         self._seed, self._concurrency = seed, concurrency
         self._look_soon, self._warn = look_soon, warn
 
@@ -72,8 +72,8 @@ class Dispatch:
     def expect(self, forecast: Forecast | None) -> None:
         """Plan by *forecast*, the calls of an earlier run, where there is a deadline."""
         self._forecast = forecast
-        if self._several is not None:
-            self._several.forecast = forecast
+        if self._all_backends is not None:
+            self._all_backends.forecast = forecast
 
     def end(self) -> None:
         """End the work for the run, which is over, and let go of what leads back here."""
@@ -93,13 +93,13 @@ class Dispatch:
     @property
     def embeddings(self) -> Batches:
         """The embeddings of the run; made when a program asks for the first one."""
-        found: Batches | None = vars(self).get("_embeddings")
-        if found is None:
+        batches: Batches | None = vars(self).get("_embeddings")
+        if batches is None:
             from appl.runtime.embedding.batches import Batches  # few runs ask for embeddings
 
             # One for all threads of the run: this adds it in one step.
-            found = vars(self).setdefault("_embeddings", Batches())
-        return found
+            batches = vars(self).setdefault("_embeddings", Batches())
+        return batches
 
     @cached_property
     def caches(self) -> Caches:
@@ -119,12 +119,14 @@ class Dispatch:
 
     def _placing(self) -> Placing:
         """The scheduler of a run with several backends; earlier calls stay with their own one."""
-        if self._several is None:
+        if self._all_backends is None:
             from appl.runtime.scheduling.placing import Placing  # most runs have one backend
 
-            self.scheduler = self._several = Placing({self.models.backend: self._own}, self.models)
-            self._several.forecast = self._forecast
-        return self._several
+            self.scheduler = self._all_backends = Placing(
+                {self.models.backend: self._own}, self.models
+            )
+            self._all_backends.forecast = self._forecast
+        return self._all_backends
 
     def _scheduler(self, place: BackendEndpoint, order: Order | None) -> Scheduler:
         """A queue for the backend of *place*."""

@@ -76,9 +76,9 @@ def run(f: Callable[..., object], /, *args: object, **kwargs: object) -> object:
             "appl.run(f, x), not appl.run(f(x))"
         )
     own = "own" in kwargs and not _has(f, "own") and bool(kwargs.pop("own"))
-    given: dict[str, object] = {}
+    options: dict[str, object] = {}
     if "batch" in kwargs and not _has(f, "batch") and (batch := kwargs.pop("batch")):
-        given["batch"], own = batch, True
+        options["batch"], own = batch, True
     around = None if own else enclosing_run()
     if around is not None and around.nests:
         from appl.runtime import nested  # only a run inside a run needs it
@@ -89,7 +89,7 @@ def run(f: Callable[..., object], /, *args: object, **kwargs: object) -> object:
     opened = (
         (lambda: block)
         if block is not None
-        else lambda: services.sessions().record(own=True, **given)
+        else lambda: services.sessions().record(own=True, **options)
     )
     if in_coroutine():
         blocking = functools.partial(_run_here, opened, f, args, kwargs)

@@ -164,7 +164,7 @@ class Frame(PromptWriter):
     ``block`` is the block of text that all of it is said in, when there is one. ``body`` refers
     weakly to the function whose activation it is, where it is a prompt function: a prompt that is
     kept holds its frame, and would hold the function. ``streams`` is true when all of its answers
-    are streamed. ``asked_at`` is the user's line for calls that have none of their own. ``depth``
+    are streamed. ``call_place`` is the user's line for calls that have none of their own. ``depth``
     is the number of frames above, ``prune_at`` that of started calls above which ``prune`` acts.
     """
 
@@ -172,9 +172,9 @@ class Frame(PromptWriter):
         "__weakref__",
         "_at_end",
         "account",
-        "asked_at",
         "block",
         "body",
+        "call_place",
         "counts",
         "depth",
         "end",
@@ -214,7 +214,7 @@ class Frame(PromptWriter):
         if parent is not None:
             self.depth, self.streams = parent.depth + 1, parent.streams
             self.model, self.account = parent.model, parent.account
-        self.asked_at: tuple[str, int] | None = None
+        self.call_place: tuple[str, int] | None = None
         self.block: FrameVoice | None = None
         self.body: ReferenceType[CallBody] | None = None
         self.started: list[Promise] = []
@@ -322,11 +322,11 @@ class ThreadFrame(Frame):
 
 def owed(started: list[Promise]) -> list[Promise]:
     """The calls of *started* that somebody still has to wait for, or whose failure to look at."""
-    left: list[Promise] = []
-    for each in started:
-        if each.outcome is None or each.unseen() or (each.children and owed(each.children)):
-            left.append(each)
-    return left
+    unfinished: list[Promise] = []
+    for call in started:
+        if call.outcome is None or call.unseen() or (call.children and owed(call.children)):
+            unfinished.append(call)
+    return unfinished
 
 
 FRAME: ContextVar[Frame | None] = ContextVar("appl_frame", default=None)

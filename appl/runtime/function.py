@@ -57,13 +57,13 @@ class Decoration:
 class DecoratedFunction(Body):
     """A decorated function: its rebuilt body, and the begin and end of its calls."""
 
-    def __init__(self, f: FunctionType, told: Decoration) -> None:
+    def __init__(self, f: FunctionType, decoration: Decoration) -> None:
         # What only the use of the decorator needs is not loaded by the import of its name.
         from appl.compiler.passes import CompilerOptions, rebuild, translate
         from appl.runtime.ops import OPS
 
         options = CompilerOptions(
-            ctx=told.ctx, parallel=told.parallel, docstring_as=told.docstring_as
+            ctx=decoration.ctx, parallel=decoration.parallel, docstring_as=decoration.docstring_as
         )
         try:
             self.translated: Translated = translate(f, options)
@@ -75,15 +75,15 @@ class DecoratedFunction(Body):
         self.body = rebuild(f, self.translated, OPS)
         self.name, self.qualname = f.__name__, f.__qualname__
         self.converts = f.__name__ in _CONVERSIONS
-        self.kind, self.ctx = self.translated.kind, told.ctx
+        self.kind, self.ctx = self.translated.kind, decoration.ctx
         self.file, self.line = self.translated.file, self.translated.line
-        kept = told.default_return is not None or told.new_ctx_func is not None
-        self.notes = () if kept else self.translated.notes
-        self.told = told
-        self.asks = told.new_ctx_func is not None
-        documented = told.docstring_as is not None and self.translated.docstring is not None
+        is_compatible = decoration.default_return is not None or decoration.new_ctx_func is not None
+        self.notes = () if is_compatible else self.translated.notes
+        self.decoration = decoration
+        self.asks = decoration.new_ctx_func is not None
+        documented = decoration.docstring_as is not None and self.translated.docstring is not None
         self.begins = documented or bool(self.notes)
-        self.mode = CallMode(told.ctx, model=told.model, block=told.compositor)
+        self.mode = CallMode(decoration.ctx, model=decoration.model, block=decoration.compositor)
         self._about = _ABOUT.difference(inspect.signature(f).parameters)
         self._class = _class_of(f)
         self.function: Any = f
@@ -108,13 +108,15 @@ class DecoratedFunction(Body):
     def asked(self, kwargs: dict[str, object]) -> CallMode:
         mode = self.mode
         if kwargs and not self._about.isdisjoint(kwargs):
-            mode = self._asked(kwargs)
-        if self.told.new_ctx_func is not None and mode.ctx == "new":
-            made = _given(self.name, "new_ctx_func() must return", self.told.new_ctx_func())
-            mode = dataclasses.replace(mode, ctx="same", given=made)
+            mode = self._call_mode(kwargs)
+        if self.decoration.new_ctx_func is not None and mode.ctx == "new":
+            context = _checked_context(
+                self.name, "new_ctx_func() must return", self.decoration.new_ctx_func()
+            )
+            mode = dataclasses.replace(mode, ctx="same", context=context)
         return mode
 
-    def _asked(self, kwargs: dict[str, object]) -> CallMode:
+    def _call_mode(self, kwargs: dict[str, object]) -> CallMode:
         about = {word: kwargs.pop(word) for word in self._about if word in kwargs}
         mode = self.mode
         if (ctx := about.get("ctx_method")) is not None:
@@ -122,8 +124,10 @@ class DecoratedFunction(Body):
         if "compositor" in about:
             block = _compositor(about["compositor"], f"{self.name}(compositor=...)")
             mode = dataclasses.replace(mode, block=block)
-        if (given := about.get("_ctx")) is not None:
-            mode = dataclasses.replace(mode, given=_given(self.name, "_ctx= takes", given))
+        if (context := about.get("_ctx")) is not None:
+            mode = dataclasses.replace(
+                mode, context=_checked_context(self.name, "_ctx= takes", context)
+            )
         return mode
 
     def owner(self, args: tuple[object, ...]) -> Any:
@@ -133,9 +137,9 @@ class DecoratedFunction(Body):
         first = args[0]
         kinds = first.__mro__ if isinstance(first, type) else type(first).__mro__
         for kind in kinds:
-            found = vars(kind).get(self.name)
-            if kind.__qualname__ == self._class or program_of(found) is self:
-                return None if isinstance(found, staticmethod) else first
+            member = vars(kind).get(self.name)
+            if kind.__qualname__ == self._class or program_of(member) is self:
+                return None if isinstance(member, staticmethod) else first
         return None
 
     def begun(self, frame: Frame) -> None:
@@ -147,7 +151,7 @@ class DecoratedFunction(Body):
         if self.notes and not frame.shares:
             for note in self.notes:
                 frame.run.reporter.tell_once(note, note)
-        role = self.told.docstring_as
+        role = self.decoration.docstring_as
         if role is not None and self.translated.docstring is not None:
             docstring = self.translated.docstring
             frame.prompt.say(_documenting(frame.voice, role), docstring, site=self._place())
@@ -157,7 +161,7 @@ class DecoratedFunction(Body):
         return (self.file, self.line) if self.file is not None and self.line is not None else None
 
     def in_place_of_none(self, frame: Frame) -> Any:
-        if self.told.default_return != "prompt":
+        if self.decoration.default_return != "prompt":
             return None
         from appl.runtime.prompts.context import PromptRecords
 
@@ -177,7 +181,7 @@ class DecoratedFunction(Body):
         task = Task(frame, hub_here() if self.kind == "async" else strand_here().hub)
         caller.add(task)
         if mode.ctx == "same":
-            activation.keep_place(mode.given or caller, frame, task)
+            activation.keep_place(mode.context or caller, frame, task)
         if self.kind == "async":
             task.run_in_loop(self.aexecute(frame, turn, args, kwargs), context_for(frame))
             return Future(task)
@@ -202,7 +206,7 @@ def _class_of(f: FunctionType) -> str | None:
     return outer if outer and not outer.endswith("<locals>") else None
 
 
-def _given(name: str, what: str, value: object) -> PromptContext:
+def _checked_context(name: str, what: str, value: object) -> PromptContext:
     from appl.runtime.prompts.prompt_context import PromptContext  # few programs hold prompts
 
     if not isinstance(value, PromptContext):
@@ -265,7 +269,7 @@ class _Itself(ref[Any]):
 def _sync() -> Callable[..., object]:
     def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> Any:
         program: DecoratedFunction = _appl().__dict__[_PROGRAM]
-        if program.told.parallel:
+        if program.decoration.parallel:
             return program.spawn(args, kwargs)
         settle = program.converts or (program.returns_value and _in_plain_code())
         frame, turn = program.enter(args, kwargs)
@@ -277,13 +281,13 @@ def _sync() -> Callable[..., object]:
 def _async() -> Callable[..., object]:
     def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
         program: DecoratedFunction = _appl().__dict__[_PROGRAM]
-        if program.told.parallel and _in_body():
+        if program.decoration.parallel and _in_body():
             return program.spawn(args, kwargs)
         settle = program.returns_value and _in_plain_code()
         frame, turn = program.enter(args, kwargs)
-        made: Any = program.aexecute(frame, turn, args, kwargs, settle)
-        made.__name__, made.__qualname__ = program.name, program.qualname
-        return made
+        coroutine: Any = program.aexecute(frame, turn, args, kwargs, settle)
+        coroutine.__name__, coroutine.__qualname__ = program.name, program.qualname
+        return coroutine
 
     return marked(wrapper)
 
@@ -294,8 +298,8 @@ def _generator() -> Callable[..., Any]:
         from appl.runtime.generators import generate, primed  # few functions are generators
 
         frame, turn = program.enter(args, kwargs)
-        made = generate(program, frame, turn, program.body(*args, **kwargs))
-        return primed(program.name, made) if program.told.auto_prime else made
+        generator = generate(program, frame, turn, program.body(*args, **kwargs))
+        return primed(program.name, generator) if program.decoration.auto_prime else generator
 
     return wrapper
 
@@ -306,8 +310,8 @@ def _asyncgen() -> Callable[..., Any]:
         from appl.runtime.generators import Primed, agenerate
 
         frame, turn = program.enter(args, kwargs)
-        made = agenerate(program, frame, turn, program.body(*args, **kwargs))
-        return Primed(program.name, made) if program.told.auto_prime else made
+        generator = agenerate(program, frame, turn, program.body(*args, **kwargs))
+        return Primed(program.name, generator) if program.decoration.auto_prime else generator
 
     return wrapper
 
@@ -369,8 +373,10 @@ def ppl(
         raise ValueError(f"@ppl(docstring_as={docstring_as!r}): it is 'user' or 'system'")
     if default_return not in (None, "prompt"):
         raise ValueError(f"@ppl(default_return={default_return!r}): only 'prompt' is known")
-    _check_told(model=model, parallel=parallel, auto_prime=auto_prime, new_ctx_func=new_ctx_func)
-    told = Decoration(
+    _check_decoration(
+        model=model, parallel=parallel, auto_prime=auto_prime, new_ctx_func=new_ctx_func
+    )
+    decoration = Decoration(
         _context("@ppl(ctx=", ctx),
         _compositor(compositor, "@ppl(compositor=...)"),
         model,
@@ -380,7 +386,7 @@ def ppl(
         auto_prime,
         _context_maker(new_ctx_func),
     )
-    return lambda f: _decorate(f, told)
+    return lambda f: _decorate(f, decoration)
 
 
 def _compositor(value: object, where: str) -> Compositor | None:
@@ -392,16 +398,16 @@ def _compositor(value: object, where: str) -> Compositor | None:
     return compositor_of(value, where)
 
 
-def _context_maker(given: Any) -> Callable[[], PromptContext] | None:
+def _context_maker(maker: Any) -> Callable[[], PromptContext] | None:
     """The user's function that makes contexts; ``None`` for the usual ones, as of the class."""
-    if given is None:
+    if maker is None:
         return None
     from appl.runtime.prompts.prompt_context import PromptContext
 
-    return None if given is PromptContext else given
+    return None if maker is PromptContext else maker
 
 
-def _check_told(
+def _check_decoration(
     *, model: object, parallel: object, auto_prime: object, new_ctx_func: object
 ) -> None:
     """Refuse impossible values of the decorator's options."""
@@ -417,16 +423,16 @@ def _check_told(
         )
 
 
-def _decorate(f: object, told: Decoration) -> Any:
+def _decorate(f: object, decoration: Decoration) -> Any:
     if isinstance(f, staticmethod | classmethod):
-        return type(f)(_decorate(f.__func__, told))
+        return type(f)(_decorate(f.__func__, decoration))
     if getattr(f, "__need_ctx__", False) and not hasattr(f, "__appl__"):  # @need_ctx below @ppl
         from appl.runtime.prompts.prompt_context import need_ctx
 
-        return need_ctx(_decorate(f.__wrapped__, told))  # type: ignore[attr-defined]
+        return need_ctx(_decorate(f.__wrapped__, decoration))  # type: ignore[attr-defined]
     from appl.compiler.refusals import require_function
 
-    program = DecoratedFunction(require_function(f), told)
+    program = DecoratedFunction(require_function(f), decoration)
     wrapper, twin = _wrapper(f, program), _wrapper(f, program)
     wrapper.render = functools.partial(_render, twin)  # not itself: it would never be freed
     program.code = wrapper.__code__

@@ -138,44 +138,46 @@ def _restore(token: Any) -> None:
 # -- generators that have run to their first yield when they are handed out
 
 
-def primed(name: str, made: Generator[object, object, object]) -> Generator[object, object, object]:
-    """*made* itself, after its first step."""
+def primed(
+    name: str, generator: Generator[object, object, object]
+) -> Generator[object, object, object]:
+    """*generator* itself, after its first step."""
     try:
-        next(made)
+        next(generator)
     except StopIteration:
         raise _never_yielded(name) from None
-    return made
+    return generator
 
 
 class Primed(AsyncGenerator[object, object]):
     """An async generator that takes its first step by itself, before what it is asked for."""
 
-    def __init__(self, name: str, made: AsyncGenerator[object, object]) -> None:
-        self._name, self._made, self._begun = name, made, False
+    def __init__(self, name: str, generator: AsyncGenerator[object, object]) -> None:
+        self._name, self._generator, self._begun = name, generator, False
 
     async def _prime(self) -> None:
         if self._begun:
             return
         self._begun = True
         try:
-            await self._made.asend(None)
+            await self._generator.asend(None)
         except StopAsyncIteration:
             raise _never_yielded(self._name) from None
 
     async def asend(self, value: object) -> object:
         """Send *value* to where it waits; returns the next value that it yields."""
         await self._prime()
-        return await self._made.asend(value)
+        return await self._generator.asend(value)
 
     async def athrow(self, *error: Any) -> object:
         """Raise *error* where it waits; returns the next value that it yields."""
         await self._prime()
-        return await self._made.athrow(*error)
+        return await self._generator.athrow(*error)
 
     async def aclose(self) -> None:
         """End it."""
         self._begun = True
-        await self._made.aclose()
+        await self._generator.aclose()
 
 
 def _never_yielded(name: str) -> RunError:

@@ -17,13 +17,13 @@ _open = 0
 _before: str | None = None
 
 
-def begin(who: str) -> None:
-    """An isolated run begins, which *who* answers."""
+def begin(answerer: str) -> None:
+    """Begin an isolated run, whose calls *answerer* answers."""
     global _open, _before
     with _lock:
         if not _open:
             _before = os.environ.get(ISOLATED)
-            os.environ[ISOLATED] = who
+            os.environ[ISOLATED] = answerer
         _open += 1
 
 

@@ -110,8 +110,8 @@ class NestedRun:
             structure.cancel_all(self._started())
         world = self.run.outside.world
         for frame in self._suspended():
-            left = [pending for pending in frame.started if world.dropped(pending.address)]
-            structure.cancel_all(left)
+            abandoned = [pending for pending in frame.started if world.dropped(pending.address)]
+            structure.cancel_all(abandoned)
 
     def _raise(self, error: BaseException | None, failures: list[Promise | None]) -> None:
         failure = next(filter(None, failures), None)
@@ -127,11 +127,11 @@ class NestedRun:
 
     def _started(self) -> list[Promise]:
         """The calls of this scope that have to be waited for, in program order."""
-        found = list(self._frame.started)
+        promises = list(self._frame.started)
         for frame in (*self.run.tree.scopes, *self.run.tree.suspended):
             if frame.within(self._frame):
-                found += frame.started
-        return [pending for pending in found if pending is not self._spared]
+                promises += frame.started
+        return [pending for pending in promises if pending is not self._spared]
 
     def _suspended(self) -> Iterator[Frame]:
         """The generators of this scope that have begun and not ended."""

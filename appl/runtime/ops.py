@@ -90,10 +90,10 @@ class Ops(CompiledMark):
 
     def said(self, value: object, /) -> None:
         if value is not None:
-            from appl.runtime.prompts.say import said
+            from appl.runtime.prompts.say import add_value
 
             here = _getframe(1)
-            said(_frame(), value, (here.f_code, here.f_lasti))
+            add_value(_frame(), value, (here.f_code, here.f_lasti))
 
     def prep(
         self, f: Callable[..., object], /, *args: object, **kwargs: object
@@ -104,8 +104,8 @@ class Ops(CompiledMark):
             return partial(f, *args, **kwargs)
         from appl.runtime.resolve import prepared
 
-        made: Callable[[], object] = prepared(f, args, kwargs)
-        return made
+        run: Callable[[], object] = prepared(f, args, kwargs)
+        return run
 
     def gprep(
         self, f: Callable[..., object], /, *args: object, **kwargs: object
@@ -157,8 +157,8 @@ class Ops(CompiledMark):
             return partial(f, *args, **kwargs)
         from appl.runtime.resolve import aprepared
 
-        made: Callable[[], object] = await aprepared(f, args, kwargs)
-        return made
+        run: Callable[[], object] = await aprepared(f, args, kwargs)
+        return run
 
     async def agprep(
         self, f: Callable[..., object], /, *args: object, **kwargs: object

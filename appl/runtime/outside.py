@@ -67,7 +67,7 @@ class Outside:
         self.idle_detection: IdleDetection | None = None
         self.alarms: set[object] = set()  # that run: the programs will go on by themselves
         self._uses_caches = True
-        self._seen: WeakKeyDictionary[Observer, tuple[str, int]] = WeakKeyDictionary()
+        self._latest_counts: WeakKeyDictionary[Observer, tuple[str, int]] = WeakKeyDictionary()
         self._looked: WeakKeyDictionary[Observer, tuple[str, int]] = WeakKeyDictionary()
 
     def open(self, run: OutsideRun, backend: Backend) -> None:
@@ -132,7 +132,7 @@ class Outside:
         otherwise have each of them show what was seen at the one before. An ordinal is counted as
         long as *observer* is there: nobody else looks from that address.
         """
-        counts = self._looked if of_amounts else self._seen
+        counts = self._looked if of_amounts else self._latest_counts
         address, ordinal = counts.get(observer, ("", 0))
         if address != observer.address:  # a thread of the user's own has made its next call
             ordinal = 0

@@ -43,7 +43,7 @@ class Program:
 
 def programs_of(run: Run) -> list[Program]:
     """The present state of each program of *run*."""
-    found: list[Program] = []
+    programs: list[Program] = []
     frames, every = _frames(run), hubs()
     threads = {run.tree.root.thread, *(frame.thread for frame in frames)}
     loops = {task.get_loop() for task in (run.tree.task,) if task is not None}
@@ -52,26 +52,26 @@ def programs_of(run: Run) -> list[Program]:
     awaited = _awaited(run, frames, tasks.values()) if asynchronous else {}
     for hub in every:
         waiting = [strand for strand in hub.waiting() if _frame_of(strand, run) is not None]
-        found += [_program(hub, strand, run) for strand in waiting]
+        programs += [_program(hub, strand, run) for strand in waiting]
         if hub.loop is not None:
-            found += _in_loop(hub.loop, tasks, hub.loop in loops, awaited)
+            programs += _in_loop(hub.loop, tasks, hub.loop in loops, awaited)
         elif not hub.asleep and hub.thread.ident in threads:
             place = _place(stack_of(hub.thread.ident))
-            found.append(Program("", "thread", hub.thread.name, None, place))
-    return found
+            programs.append(Program("", "thread", hub.thread.name, None, place))
+    return programs
 
 
 def tasks_of(run: Run) -> Iterator[Task]:
     """The functions that were started in *run* and have not ended, each once."""
-    seen: set[int] = set()
-    todo: list[Promise] = [each for frame in _frames(run) for each in tuple(frame.started)]
+    visited: set[int] = set()
+    todo: list[Promise] = [call for frame in _frames(run) for call in tuple(frame.started)]
     loops = [hub.loop for hub in hubs() if hub.loop is not None]
     todo += [own for loop in loops for aio in _all_tasks(loop) if (own := _own(aio)) is not None]
     while todo:
         pending = todo.pop()
-        if id(pending) in seen:
+        if id(pending) in visited:
             continue
-        seen.add(id(pending))
+        visited.add(id(pending))
         todo += pending.children or ()
         if isinstance(pending, Task) and pending.run is run:
             todo += tuple(pending.frame.started)
@@ -81,16 +81,16 @@ def tasks_of(run: Run) -> Iterator[Task]:
 
 def _frames(run: Run) -> list[Frame]:
     """The known activations: of the run, of scopes, and of all programs that wait."""
-    found = {
+    frames_by_id = {
         id(frame): frame for frame in (run.tree.root, *run.tree.scopes, *tuple(run.tree.suspended))
     }
     for hub in hubs():
         for strand in hub.waiting():
             frame = _frame_of(strand, run)
-            while frame is not None and id(frame) not in found:
-                found[id(frame)] = frame
+            while frame is not None and id(frame) not in frames_by_id:
+                frames_by_id[id(frame)] = frame
                 frame = frame.parent
-    return list(found.values())
+    return list(frames_by_id.values())
 
 
 def _frame_of(strand: Strand, run: Run) -> Frame | None:
@@ -129,12 +129,12 @@ def _place(stack: list[FrameType]) -> Place | None:
 def _awaited(run: Run, frames: list[Frame], tasks: Iterable[Task]) -> dict[int, Promise]:
     """The calls that asyncio tasks wait for, by the id of the future that each task awaits."""
     held = (holding.call for holding in run.holdings())
-    known: list[Promise] = [call for call in held if isinstance(call, Promise)]
-    known += [each for frame in frames for each in tuple(frame.started)]
-    known += tasks
+    calls: list[Promise] = [call for call in held if isinstance(call, Promise)]
+    calls += [call for frame in frames for call in tuple(frame.started)]
+    calls += tasks
     return {
         id(waiter._future): pending
-        for pending in known
+        for pending in calls
         for waiter in tuple(pending.waiters or ())
         if hasattr(waiter, "_future")
     }
@@ -172,11 +172,11 @@ def _own(aio: asyncio.Task[object]) -> Task | None:
 
 def _awaits_at(coro: object) -> Place | None:
     """The innermost line of the user's in a coroutine that waits."""
-    found = None
+    place = None
     while coro is not None:
         frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
         if frame is None:
             break
-        found = _place([frame]) or found
+        place = _place([frame]) or place
         coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
-    return found
+    return place

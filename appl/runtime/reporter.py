@@ -58,7 +58,7 @@ class Reporter:
 
             self.snapshots = snapshot
         self.tell: Callable[[str], None] = _on_stderr
-        self._told: set[object] = set()
+        self._reported: set[object] = set()
 
     def add_first(self, instrument: Instrument) -> None:
         """Tell *instrument* what happens before all others; once, also if it was there."""
@@ -86,7 +86,9 @@ class Reporter:
             try:
                 instrument.on_event(event)
             except Exception as error:
-                self._watch_with([each for each in self.instruments if each is not instrument])
+                self._watch_with(
+                    [observer for observer in self.instruments if observer is not instrument]
+                )
                 self.warn("", f"{type(instrument).__name__} failed and is dropped: {error!r}")
 
     def emit(self, event: Event) -> None:
@@ -105,14 +107,14 @@ class Reporter:
         self.tell(_signed(message))
         self.emit(Warned(address, message, time.monotonic_ns()))
 
-    def was_told(self, key: object) -> bool:
+    def has_reported(self, key: object) -> bool:
         """True if the user was told what *key* stands for."""
-        return key in self._told
+        return key in self._reported
 
     def tell_once(self, key: object, message: str) -> None:
         """Tell the user something on stderr, once for each *key*."""
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._reported:
+            self._reported.add(key)
             self.tell(_signed(message))
 
 

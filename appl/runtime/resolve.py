@@ -36,20 +36,20 @@ class Items:
         self.generator = generator
 
 
-def futures_in(value: Any, found: list[Proxy], seen: set[int]) -> None:
-    """Add to *found* the futures in *value* and in exact builtin containers, in their order."""
+def futures_in(value: Any, futures: list[Proxy], visited: set[int]) -> None:
+    """Add to *futures* the futures in *value* and in exact builtin containers, in their order."""
     kind = type(value)
     if kind in PLAIN:
         return
     if kind in _EXACT:
         inner = value.values() if kind is dict else value
-        if _plain(inner) or id(value) in seen:
+        if _plain(inner) or id(value) in visited:
             return
-        seen.add(id(value))
-        for each in inner:
-            futures_in(each, found, seen)
+        visited.add(id(value))
+        for item in inner:
+            futures_in(item, futures, visited)
     elif isinstance(value, Proxy):
-        found.append(value)
+        futures.append(value)
 
 
 def _plain(inner: Any) -> bool:
@@ -71,12 +71,12 @@ def replaced(value: Any, done: dict[int, object]) -> object:
         return done.get(id(value), value) if kind in _EXACT else value
     done[id(value)] = value
     if kind is list:
-        value[:] = [replaced(each, done) for each in value]
+        value[:] = [replaced(item, done) for item in value]
     elif kind is dict:
-        for key, each in list(value.items()):
-            value[key] = replaced(each, done)
+        for key, item in list(value.items()):
+            value[key] = replaced(item, done)
     else:
-        copy = kind([replaced(each, done) for each in value])
+        copy = kind([replaced(item, done) for item in value])
         if any(a is not b for a, b in zip(copy, value, strict=False)) or len(copy) != len(value):
             done[id(value)] = value = copy
     return value
@@ -86,11 +86,11 @@ def resolve(value: object) -> Any:
     """The finished value of one argument."""
     if type(value) in PLAIN:
         return value
-    found: list[Proxy] = []
-    futures_in(value, found, set())
-    if not found:
+    futures: list[Proxy] = []
+    futures_in(value, futures, set())
+    if not futures:
         return value
-    for future in found:
+    for future in futures:
         result_of(future._pending)
     return replaced(value, {})
 
@@ -99,14 +99,14 @@ async def aresolve(value: object) -> Any:
     """:func:`resolve` in a coroutine."""
     if type(value) in PLAIN:
         return value
-    found: list[Proxy] = []
-    futures_in(value, found, set())
-    for future in found:
+    futures: list[Proxy] = []
+    futures_in(value, futures, set())
+    for future in futures:
         await awaited(future._pending)
-    return replaced(value, {}) if found else value
+    return replaced(value, {}) if futures else value
 
 
-def each_resolved(generator: Any) -> object:
+def resolved_elements(generator: Any) -> object:
     """The elements of a generator expression, each waited for when it is asked for."""
     if isinstance(generator, AsyncIterator):
         return _async_elements(generator)
@@ -114,8 +114,8 @@ def each_resolved(generator: Any) -> object:
 
 
 async def _async_elements(generator: AsyncIterator[object]) -> AsyncIterator[object]:
-    async for each in generator:
-        yield await aresolve(each)
+    async for element in generator:
+        yield await aresolve(element)
 
 
 # -- which callees take futures as they are
@@ -186,13 +186,13 @@ def prepared(f: Callable[..., object], args: tuple[object, ...], kwargs: dict[st
         return functools.partial(f, *_unwrapped(args), **{k: _unwrap(v) for k, v in kwargs.items()})
     if args and _uses_up(f):
         args = tuple(map(_elements, args))
-    found: list[Proxy] = []
-    seen: set[int] = set()
-    for each in (*args, *kwargs.values()):
-        futures_in(each, found, seen)
-    for future in found:
+    futures: list[Proxy] = []
+    visited: set[int] = set()
+    for argument in (*args, *kwargs.values()):
+        futures_in(argument, futures, visited)
+    for future in futures:
         result_of(future._pending)
-    return functools.partial(f, *_final(args, found), **_final_named(kwargs, found))
+    return functools.partial(f, *_final(args, futures), **_final_named(kwargs, futures))
 
 
 _AWAITING = frozenset(
@@ -224,7 +224,7 @@ OWN_CODE.add(_value.__code__)
 def _awaitable(value: Any) -> object:
     if isinstance(value, Proxy):
         return _value(value._pending)
-    return [_awaitable(each) for each in value] if type(value) in (list, tuple, set) else value
+    return [_awaitable(item) for item in value] if type(value) in (list, tuple, set) else value
 
 
 async def aprepared(
@@ -239,13 +239,13 @@ async def aprepared(
         if args and _hashes_first(f):
             args = (await aresolve(args[0]), *args[1:])
         return functools.partial(f, *_unwrapped(args), **{k: _unwrap(v) for k, v in kwargs.items()})
-    found: list[Proxy] = []
-    seen: set[int] = set()
-    for each in (*args, *kwargs.values()):
-        futures_in(each, found, seen)
-    for future in found:
+    futures: list[Proxy] = []
+    visited: set[int] = set()
+    for argument in (*args, *kwargs.values()):
+        futures_in(argument, futures, visited)
+    for future in futures:
         await awaited(future._pending)
-    return functools.partial(f, *_final(args, found), **_final_named(kwargs, found))
+    return functools.partial(f, *_final(args, futures), **_final_named(kwargs, futures))
 
 
 _USING_UP = frozenset(map(id, (sum, min, max, sorted, set, frozenset)))
@@ -276,17 +276,17 @@ def _unwrapped(args: tuple[object, ...]) -> tuple[object, ...]:
     return tuple(map(_unwrap, args))
 
 
-def _final(args: tuple[object, ...], found: list[Proxy]) -> Iterator[object]:
+def _final(args: tuple[object, ...], futures: list[Proxy]) -> Iterator[object]:
     done: dict[int, Any] = {}
-    for each in args:
-        if type(each) is Items:
-            yield each_resolved(each.generator)
+    for argument in args:
+        if type(argument) is Items:
+            yield resolved_elements(argument.generator)
         else:
-            yield replaced(each, done) if found else each
+            yield replaced(argument, done) if futures else argument
 
 
-def _final_named(kwargs: dict[str, object], found: list[Proxy]) -> dict[str, object]:
-    return dict(zip(kwargs, _final(tuple(kwargs.values()), found), strict=True))
+def _final_named(kwargs: dict[str, object], futures: list[Proxy]) -> dict[str, object]:
+    return dict(zip(kwargs, _final(tuple(kwargs.values()), futures), strict=True))
 
 
 def _hashes_first(f: object) -> bool:

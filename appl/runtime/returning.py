@@ -53,8 +53,8 @@ def _written(f: Callable[..., object]) -> object:
     if sys.version_info >= (3, 14):
         import annotationlib  # there since 3.14
 
-        found = annotationlib.get_annotations(f, format=annotationlib.Format.FORWARDREF)
-        return found.get("return")
+        annotations = annotationlib.get_annotations(f, format=annotationlib.Format.FORWARDREF)
+        return annotations.get("return")
     return f.__annotations__.get("return")
 
 
@@ -79,7 +79,7 @@ def _keeps(hint: object, inside: bool = False) -> bool:
     if isinstance(kind, type) and issubclass(kind, _LATER):
         return True
     inside = inside or origin not in (typing.Union, types.UnionType)
-    return any(_keeps(each, inside) for each in typing.get_args(hint) if type(each) is not list)
+    return any(_keeps(part, inside) for part in typing.get_args(hint) if type(part) is not list)
 
 
 def _words(text: str) -> Iterator[str]:
@@ -99,8 +99,8 @@ def _words(text: str) -> Iterator[str]:
 def settled(value: object) -> object:
     """*value* with finished answers, also in builtin containers and in fields of dataclasses."""
     while pending := _pending(value):
-        for each in pending:
-            result_of(each)
+        for future in pending:
+            result_of(future)
         value = _replaced(value, {})
     return value
 
@@ -108,8 +108,8 @@ def settled(value: object) -> object:
 async def asettled(value: object) -> object:
     """:func:`settled` in a coroutine."""
     while pending := _pending(value):
-        for each in pending:
-            await awaited(each)
+        for future in pending:
+            await awaited(future)
         value = _replaced(value, {})
     return value
 
@@ -146,14 +146,14 @@ def _fields(value: object) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
-def _futures(value: object, seen: set[int]) -> list[Proxy]:
+def _futures(value: object, visited: set[int]) -> list[Proxy]:
     if isinstance(value, Proxy):
         return [value]
     parts = _parts(value)
-    if not parts or id(value) in seen or PLAIN.issuperset(map(type, parts)):
+    if not parts or id(value) in visited or PLAIN.issuperset(map(type, parts)):
         return []
-    seen.add(id(value))
-    return [future for each in parts for future in _futures(each, seen)]
+    visited.add(id(value))
+    return [future for part in parts for future in _futures(part, visited)]
 
 
 def _replaced(value: object, done: dict[int, object]) -> Any:
@@ -164,14 +164,14 @@ def _replaced(value: object, done: dict[int, object]) -> Any:
         return done.get(id(value), value)
     done[id(value)] = value
     if isinstance(value, list):
-        value[:] = [_replaced(each, done) for each in value]
+        value[:] = [_replaced(item, done) for item in value]
     elif isinstance(value, dict):
-        value.update({key: _replaced(each, done) for key, each in value.items()})
+        value.update({key: _replaced(item, done) for key, item in value.items()})
     elif isinstance(value, tuple | set | frozenset):
-        done[id(value)] = value = _copy(value, [_replaced(each, done) for each in value])
+        done[id(value)] = value = _copy(value, [_replaced(item, done) for item in value])
     else:
-        for name, each in _fields(value).items():
-            object.__setattr__(value, name, _replaced(each, done))
+        for name, item in _fields(value).items():
+            object.__setattr__(value, name, _replaced(item, done))
     return value
 
 

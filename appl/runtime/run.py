@@ -352,10 +352,10 @@ class Run:
         When it is collected is up to the collector; in a replay it may be there still.
         """
         for frame in self.tree.suspended:
-            left = [
+            abandoned = [
                 pending for pending in frame.started if self.outside.world.dropped(pending.address)
             ]
-            structure.cancel_all(left)
+            structure.cancel_all(abandoned)
 
     def _last_started(self) -> Iterator[list[Promise]]:
         """The calls to wait for at the end; then, with the run closed, those that came meanwhile.

@@ -40,7 +40,7 @@ class Scopes:
         # The bound doubles with what is left, so that looking through all of them costs each
         # addition a constant time.
         if len(self._held) >= self._prune_at:
-            self._held = [each for each in self._held if _needed(*each)]
+            self._held = [entry for entry in self._held if _needed(*entry)]
             self._prune_at = 2 * len(self._held) + _PRUNE
         # Weakly: a task that was cancelled holds the error that ended it, and with that all the
         # variables that it had. Calls of which they alone have the generations are to end now.
@@ -61,7 +61,7 @@ def _needed(frame: Frame, held_by: ref[Holder]) -> bool:
     return alive or bool(owed(frame.started))
 
 
-class LeftRoot(Frame):
+class AbandonedRoot(Frame):
     """The root of a run that was left. It does not hold the run, which holds it."""
 
     __slots__ = ("_run",)
@@ -119,7 +119,7 @@ class ScopeTree:
         collector. Who is in the old root still holds that, and with it the run.
         """
         root = self.root
-        self.root = LeftRoot(root.run, None, "", root.prompt)
+        self.root = AbandonedRoot(root.run, None, "", root.prompt)
         self.root.account, self.root.counts, self.root.started = (
             root.account,
             root.counts,
@@ -159,10 +159,10 @@ class ScopeTree:
 
     def started(self) -> list[Promise]:
         """The calls that the run has to wait for, in program order."""
-        found = list(self.root.started)
+        promises = list(self.root.started)
         for frame in (*self.scopes, *self.suspended):
-            found += frame.started
-        return found
+            promises += frame.started
+        return promises
 
 
 def _named_by(content: str) -> str:

@@ -123,7 +123,7 @@ class Programs(Protocol):
         """The error with which budgets refuse *call* now; ``None`` if they let it be sent."""
 
 
-class Seen(Protocol):
+class EarlierObservation(Protocol):
     """What a program saw in an earlier run."""
 
     @property
@@ -149,7 +149,7 @@ class World(Protocol):
     def see(self, moment: Moment, live: Callable[[], object]) -> object:
         """The value that a program sees, now and on its own thread; *live* looks at the world."""
 
-    def recorded(self, moment: Moment) -> Seen | None:
+    def recorded(self, moment: Moment) -> EarlierObservation | None:
         """The observation at *moment* in the earlier run that this goes by, if it has one."""
 
     def leave(self, moment: Moment) -> None:
@@ -234,7 +234,7 @@ class Live:
         self._emit(Observed(moment.address, moment.ordinal, moment.kind, value, at))
         return value
 
-    def recorded(self, moment: Moment) -> Seen | None:
+    def recorded(self, moment: Moment) -> EarlierObservation | None:
         return None
 
     def leave(self, moment: Moment) -> None:
@@ -292,7 +292,7 @@ class Expected:
             self._tells[moment] = tell
             self._world.expect(
                 moment,
-                lambda told: self._told(moment, told),
+                lambda news: self._deliver(moment, news),
                 lambda: self._live(moment, live),
                 about,
             )
@@ -310,15 +310,15 @@ class Expected:
         """Tell all who wait, now or later, that *error* keeps the world from going on."""
         self._error = error  # first: a program that goes on now may expect the next thing at once
         for moment in tuple(self._tells):  # being told takes a moment out
-            self._told(moment, error)
+            self._deliver(moment, error)
 
-    def _told(self, moment: Moment, told: object) -> None:
+    def _deliver(self, moment: Moment, news: object) -> None:
         # A piece of a stream leaves its moment expected. An outcome takes it away, so that a world
         # which goes live after it cannot tell the program twice.
-        ended = not isinstance(told, Chunk)
+        ended = not isinstance(news, Chunk)
         tell = self._tells.pop(moment, None) if ended else self._tells.get(moment)
         if tell is not None:
-            tell(told)
+            tell(news)
 
     def _live(self, moment: Moment, go: Go) -> None:
         self._tells.pop(moment, None)

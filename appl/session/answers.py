@@ -56,14 +56,16 @@ def question_at(trace: Trace, address: str) -> RecordedQuestion:
 
     Raises ``NoSuchQuestion``.
     """
-    known = open_questions(trace)
-    found = [each for each in known if each.address == address] or [
-        each for each in known if address and f"/{address.strip('/')}/" in f"{each.address}/"
+    questions = open_questions(trace)
+    matches = [question for question in questions if question.address == address] or [
+        question
+        for question in questions
+        if address and f"/{address.strip('/')}/" in f"{question.address}/"
     ]
-    if len(found) == 1:
-        return found[0]
-    where = ", ".join(each.address for each in known) or "nothing"
-    problem = "several places" if found else "no open question"
+    if len(matches) == 1:
+        return matches[0]
+    where = ", ".join(question.address for question in questions) or "nothing"
+    problem = "several places" if matches else "no open question"
     raise NoSuchQuestion(f"{trace.path.stem} has {problem} at {address!r}; open: {where}")
 
 

@@ -30,8 +30,10 @@ _CLOSE = 0.75  # how near a foreign backend's name must be to one that is instal
 
 def backends(config: Config | None = None) -> set[str]:
     """The backends that a name may begin with: installed ones, and those that *config* makes."""
-    made = (name for name, table in config.backends.items() if TYPE in table) if config else ()
-    return {*installed(), *UNINSTALLED, *made}
+    configured = (
+        (name for name, table in config.backends.items() if TYPE in table) if config else ()
+    )
+    return {*installed(), *UNINSTALLED, *configured}
 
 
 def check_names(backends: Mapping[str, Mapping[str, object]]) -> None:
@@ -39,22 +41,22 @@ def check_names(backends: Mapping[str, Mapping[str, object]]) -> None:
 
     A table with a ``type`` may have any name, but that type must exist.
     """
-    known = {*installed(), *UNINSTALLED}
+    names = {*installed(), *UNINSTALLED}
     for name, table in backends.items():
         kind = table.get(TYPE)
         if kind is not None:
-            _check_type(name, kind, known)
-        elif name not in known and ":" not in name and (hint := nearest(name, known, _CLOSE)):
+            _check_type(name, kind, names)
+        elif name not in names and ":" not in name and (hint := nearest(name, names, _CLOSE)):
             raise ConfigError(f"[backends.{name}]: there is no backend {name!r}{hint}")
 
 
-def _check_type(name: str, kind: object, known: Collection[str]) -> None:
-    if not isinstance(kind, str) or (kind not in known and ":" not in kind):
+def _check_type(name: str, kind: object, names: Collection[str]) -> None:
+    if not isinstance(kind, str) or (kind not in names and ":" not in kind):
         raise ConfigError(
-            f"[backends.{name}] type must be a backend, got {kind!r}{nearest(str(kind), known)} "
-            f"(installed: {', '.join(sorted(known))}; or write module:attribute)"
+            f"[backends.{name}] type must be a backend, got {kind!r}{nearest(str(kind), names)} "
+            f"(installed: {', '.join(sorted(names))}; or write module:attribute)"
         )
-    if name in known and name != kind:
+    if name in names and name != kind:
         raise ConfigError(
             f"[backends.{name}] is always the backend {name!r}; for type = {kind!r} choose another "
             f"name, as in [backends.my-{name}]"
@@ -92,9 +94,9 @@ def check_settings(name: str, table: Mapping[str, Any]) -> None:
         if key in named:
             _check_value(f"[backends.{name}] {key}", value, kinds.get(key, Any))
         elif not open_ended:
-            known = ", ".join(named) or "none"
+            names = ", ".join(named) or "none"
             raise ConfigError(
-                f"[backends.{name}] has no setting {key!r}{nearest(key, named)} (it has: {known})"
+                f"[backends.{name}] has no setting {key!r}{nearest(key, named)} (it has: {names})"
             )
     absent = [
         key
@@ -147,10 +149,10 @@ def _fits(value: object, kind: object) -> bool:
         return True
     if get_origin(kind) is Mapping:
         *_, inner = get_args(kind)
-        return isinstance(value, Mapping) and all(_fits(each, inner) for each in value.values())
+        return isinstance(value, Mapping) and all(_fits(item, inner) for item in value.values())
     if get_origin(kind) is Sequence:
         (inner,) = get_args(kind)
-        return isinstance(value, list | tuple) and all(_fits(each, inner) for each in value)
+        return isinstance(value, list | tuple) and all(_fits(item, inner) for item in value)
     if kind in _NUMBERS:
         return isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
     return kind not in (str, bool, types.NoneType) or isinstance(value, kind)

@@ -20,7 +20,7 @@ from appl.errors import (
     ModelNotFound,
     nearest,
 )
-from appl.runtime.answers.gen_options import KNOWN
+from appl.runtime.answers.gen_options import OPTION_NAMES
 from appl.runtime.answers.models import (
     SAMPLING,
     Find,
@@ -40,7 +40,7 @@ from appl.session.backend_settings import (
     check_settings,
     takes_name,
 )
-from appl.session.kept import kept
+from appl.session.kept import memoized
 
 Installed = Mapping[str, object]
 """The installed backends: the same object until a package is installed or removed."""
@@ -60,17 +60,17 @@ class Choice:
     """A line for the user about the meaning of the default model's name."""
 
 
-def choose(config: Config, known: Installed | None = None) -> Choice:
+def choose(config: Config, backends_now: Installed | None = None) -> Choice:
     """The backend and model of *config*, by the rule of ``appl.session.naming``.
 
-    *known* are the installed backends, where the caller has asked for them.
+    *backends_now* are the installed backends, where the caller has asked for them.
     """
-    return _chosen(config, installed() if known is None else known)
+    return _chosen(config, installed() if backends_now is None else backends_now)
 
 
-@kept
-def _chosen(config: Config, known: Installed) -> Choice:
-    """The choice of *config* while the *known* backends are installed."""
+@memoized
+def _chosen(config: Config, installed_backends: Installed) -> Choice:
+    """The choice of *config* while *installed_backends* are installed."""
     is_chosen = config.backend is not None or config.model is not None
     chosen = _stands_for(config.model, config) if config.model is not None else Model()
     backend, model = config.backend or chosen.backend or EMBEDDED, chosen.name
@@ -154,7 +154,7 @@ def check_sampling(config: Config) -> None:
     Names that the backend asked does not know are refused by the call.
     """
     for name in config.backend_options or {}:
-        if name in KNOWN - set(SAMPLING) or name in KEYS:
+        if name in OPTION_NAMES - set(SAMPLING) or name in KEYS:
             where = f"{name} = …" if name in KEYS else f"gen({name}=…)"
             raise ConfigError(f"backend_options: {name!r} is no option of a backend; write {where}")
     try:
@@ -200,19 +200,19 @@ def _other(name: str, written: str, config: Config) -> Model:
 def _check_head(name: str, written: str, config: Config) -> None:
     """Refuse a backend in a list whose name is close to that of an existing one."""
     head, slash, _ = written.partition("/")
-    known = backends(config)
-    if slash and head not in known and (hint := nearest(head, known, 0.75)):
+    heads = backends(config)
+    if slash and head not in heads and (hint := nearest(head, heads, 0.75)):
         raise ConfigError(f"models.{name}: {written!r}: there is no backend {head!r}{hint}")
 
 
 def make_backend(
-    config: Config, choice: Choice, seed: int, known: Installed | None = None
+    config: Config, choice: Choice, seed: int, installed_backends: Installed | None = None
 ) -> Backend:
     """The backend of *choice* with its settings. Raises ``BackendError`` or ``ConfigError``."""
     if (reason := config.unapproved.get(choice.backend)) is not None:
         raise ConfigError(reason)
-    known = installed() if known is None else known
-    name, takes_own_name = _factory_name(config, choice.backend, known)
+    installed_backends = installed() if installed_backends is None else installed_backends
+    name, takes_own_name = _factory_name(config, choice.backend, installed_backends)
     arguments = config.settings_of(choice.backend)
     if arguments.pop(TYPE, choice.backend) == EMBEDDED:
         arguments.setdefault("seed", seed)
@@ -228,18 +228,18 @@ def make_backend(
     return backend
 
 
-@kept
-def _factory_name(config: Config, backend: str, known: Installed) -> tuple[str, bool]:
+@memoized
+def _factory_name(config: Config, backend: str, installed_backends: Installed) -> tuple[str, bool]:
     """The factory of *backend*, and True if it takes the backend's name; checks its settings.
 
-    *known* are the installed backends. Raises ``BackendNotFound`` or ``ConfigError``.
+    *installed_backends* are the installed backends. Raises ``BackendNotFound`` or ``ConfigError``.
     """
     check_names(config.backends)
     table = config.backends.get(backend, {})
     check_settings(backend, table)
     name = str(table.get(TYPE, backend))
     takes_own_name = name != backend and takes_name(name)
-    if name not in known:
+    if name not in installed_backends:
         name = UNINSTALLED.get(name, name)
     if ":" not in name and name not in backends():
         raise BackendNotFound(
@@ -251,20 +251,20 @@ def _factory_name(config: Config, backend: str, known: Installed) -> tuple[str, 
 
 def make_others(config: Config, choice: Choice, seed: int) -> dict[str, Backend | Exception]:
     """The backends of :func:`others_of`; an error in place of one is raised at its first use."""
-    made: dict[str, Backend | Exception] = {}
+    backends: dict[str, Backend | Exception] = {}
     for name in sorted(others_of(config, choice)):
         try:
-            made[name] = make_backend(config, Choice(name, None, True), seed)
+            backends[name] = make_backend(config, Choice(name, None, True), seed)
         except (ConfigError, BackendError) as error:
-            made[name] = error
-    return made
+            backends[name] = error
+    return backends
 
 
-def profiles_of(made: Mapping[str, Backend | Exception]) -> dict[str, Profile | Exception]:
+def profiles_of(backends: Mapping[str, Backend | Exception]) -> dict[str, Profile | Exception]:
     """The profiles of backends that :func:`make_others` made."""
     return {
         name: backend if isinstance(backend, Exception) else backend.profile
-        for name, backend in made.items()
+        for name, backend in backends.items()
     }
 
 

@@ -42,8 +42,8 @@ class BatchedBackends:
         within = config.batch if isinstance(config.batch, str) else None
         self.gathering = Gathering(BatchPlan(None if within is None else seconds_of(within)), say)
         limits = config.schedule.get("limits", {})
-        known = (config.concurrency, limits.get("concurrency"))
-        self._most = min((limit for limit in known if limit is not None), default=_AT_ONCE)
+        concurrency = (config.concurrency, limits.get("concurrency"))
+        self._most = min((limit for limit in concurrency if limit is not None), default=_AT_ONCE)
         self._attempts = int(config.schedule.get("retries", {}).get("attempts", 3))
         self.config = replace(config, concurrency=None)
 
@@ -80,10 +80,10 @@ class BatchedBackends:
 
     def _wrapped(self, name: str, backend: Backend, provider: BatchProvider) -> Backend:
         most = min(self._most, backend.profile.concurrency or self._most)
-        made = BatchBackend(
+        wrapper = BatchBackend(
             backend, name, provider, self.gathering, attempts=self._attempts, most=most
         )
-        return cast(Backend, made)
+        return cast(Backend, wrapper)
 
 
 def _provider_of(backend: Backend) -> BatchProvider | Unsupported | None:
@@ -97,6 +97,6 @@ def _provider_of(backend: Backend) -> BatchProvider | Unsupported | None:
 
 def seconds_of(text: str) -> float:
     """The seconds of a length of time as settings have it: ``6h``."""
-    found = re.fullmatch(r"([0-9.]+)\s*([smhdw])", text)
-    assert found is not None  # the reader of the setting has seen to it
-    return float(found[1]) * _UNITS[found[2]]
+    match = re.fullmatch(r"([0-9.]+)\s*([smhdw])", text)
+    assert match is not None  # the reader of the setting has seen to it
+    return float(match[1]) * _UNITS[match[2]]

@@ -82,7 +82,7 @@ def program_digests(entry: Entry) -> dict[str, str]:
     if entry.file is None:
         return {}
     files = _own_files(entry.file)
-    return Plain({file: tagged(found) for file in files if (found := _digest(file))})
+    return Plain({file: tagged(digest) for file in files if (digest := _digest(file))})
 
 
 _modules: tuple[tuple[str, int, str], list[str]] | None = None
@@ -96,9 +96,9 @@ def _own_files(entry_file: str) -> list[str]:
     last, newest = _modules, ""
     with suppress(RuntimeError):  # another thread imports one just now
         newest = next(reversed(sys.modules))
-    seen = entry_file, len(sys.modules), newest
-    if last is None or last[0] != seen:
-        last = _modules = seen, _files_beside(entry_file, [*sys.modules.values()])
+    state = entry_file, len(sys.modules), newest
+    if last is None or last[0] != state:
+        last = _modules = state, _files_beside(entry_file, [*sys.modules.values()])
     return last[1]
 
 
@@ -117,16 +117,16 @@ def changed_files(header: Mapping[str, object]) -> list[str]:
     recorded = header.get("programs")
     if not isinstance(recorded, Mapping):
         return []
-    found = {str(name): (_digest(str(name)), digest) for name, digest in recorded.items()}
-    return [name for name, (now, then) in found.items() if now is None or tagged(now) != then]
+    digests = {str(name): (_digest(str(name)), digest) for name, digest in recorded.items()}
+    return [name for name, (now, then) in digests.items() if now is None or tagged(now) != then]
 
 
 def _digest(file: str) -> bytes | None:
     try:
-        found = os.stat(file)
-        if time.time() - found.st_mtime < _SETTLED_S:
+        status = os.stat(file)
+        if time.time() - status.st_mtime < _SETTLED_S:
             return digest_of(Path(file).read_bytes())
-        return _digest_as_of(file, found.st_mtime_ns, found.st_size, found.st_ino)
+        return _digest_as_of(file, status.st_mtime_ns, status.st_size, status.st_ino)
     except OSError:
         return None
 
@@ -169,12 +169,12 @@ def _head(git: str) -> str | None:
 def _text(file: str) -> str | None:
     """The text of one of git's files, without the white space around; ``None`` without a file."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except FileNotFoundError:
         return None
-    if time.time() - found.st_mtime < _SETTLED_S:
+    if time.time() - status.st_mtime < _SETTLED_S:
         return Path(file).read_text().strip()
-    return _text_as_of(file, found.st_mtime_ns, found.st_size, found.st_ino)
+    return _text_as_of(file, status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 @lru_cache(maxsize=16)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RUN = "run"
 """The kind of the observation that a run of its own began; its value is where its trace is."""
-_ASKED = (*(name for name in RECORDED if name != "batch"), "seed")
+_COMPARED_SETTINGS = (*(name for name in RECORDED if name != "batch"), "seed")
 
 
 def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
@@ -36,10 +36,10 @@ def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
     is not asked twice. Otherwise ``None`` if the program changed, or a setting that affects
     requests, or if the run is not the user's own, about which *say* gets a line.
     """
-    found = _newest(entry, config)
-    if found is None:
+    newest = _newest(entry, config)
+    if newest is None:
         return None
-    path, head = found
+    path, head = newest
     try:
         closed = finished(path)
         if closed is not None and closed.reason == "finished":
@@ -53,10 +53,10 @@ def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
         return None
     if changed and not waits:
         if _has_batches(trace):
-            again = f"`appl trace resume {path.stem} --edited` goes on with them"
+            advice = f"`appl trace resume {path.stem} --edited` goes on with them"
             say(
                 "appl: the program was changed, so this run begins anew; batches of "
-                f"{path.stem} are still away, and paid: {again}"
+                f"{path.stem} are still away, and paid: {advice}"
             )
         return None
     return trace if _goes_on(trace) and _is_own(path, say) else None
@@ -92,7 +92,7 @@ def _head(path: Path) -> Mapping[str, object] | None:
 def _same_settings(head: Mapping[str, object], config: Config) -> bool:
     recorded = head.get("settings")
     return isinstance(recorded, Mapping) and all(
-        recorded.get(name) == plain(getattr(config, name)) for name in _ASKED
+        recorded.get(name) == plain(getattr(config, name)) for name in _COMPARED_SETTINGS
     )
 
 

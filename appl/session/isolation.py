@@ -49,13 +49,13 @@ def answering_run() -> Run | None:
                 f"answers, and may ask nobody\n  {_INSTEAD}"
             )
         return None
-    found = cast("Run", run)
-    if type(found.outside.world) is not Live:
+    outer = cast("Run", run)
+    if type(outer.outside.world) is not Live:
         raise DivergenceError(
             f"a record answers the program of this process, and another run may ask nobody\n  "
             f"{_INSTEAD}"
         )
-    return found
+    return outer
 
 
 OUTER = "APPL_OUTER"

@@ -14,7 +14,7 @@ R = TypeVar("R")
 _MOST = 16
 
 
-def kept(make: Callable[P, R]) -> Callable[P, R]:
+def memoized(make: Callable[P, R]) -> Callable[P, R]:
     """*make*, a function of unchanging values, called only for inputs that did not come lately.
 
     Inputs are the same if they are the same objects, or equal strings.
@@ -24,13 +24,13 @@ def kept(make: Callable[P, R]) -> Callable[P, R]:
     @wraps(make)
     def result(*args: P.args, **kwargs: P.kwargs) -> R:
         inputs = (*args, *kwargs.values())
-        key = tuple([each if type(each) is str else id(each) for each in inputs])
-        known = results.get(key)
-        if known is None:
+        key = tuple([value if type(value) is str else id(value) for value in inputs])
+        entry = results.get(key)
+        if entry is None:
             if len(results) >= _MOST:
                 results.clear()
             # The inputs are kept, too: the number of an object that is gone may be another's.
-            known = results[key] = inputs, make(*args, **kwargs)
-        return known[1]
+            entry = results[key] = inputs, make(*args, **kwargs)
+        return entry[1]
 
     return result

@@ -18,7 +18,7 @@ from appl.runtime.answers.models import Elsewhere
 from appl.runtime.world import Moment, World
 from appl.session.backend_settings import backends
 from appl.session.backend_setup import Choice, make_backend
-from appl.session.kept import kept
+from appl.session.kept import memoized
 from appl.tracing.format.record import profile_data, profile_from
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class Names:
     meanings: Mapping[str, Elsewhere] = field(default_factory=dict)
 
 
-def names_now(config: Config, known: object = None) -> Names:
-    """The names of a run that begins with *config*, while the *known* backends are installed."""
-    return _names(config, installed() if known is None else known)
+def names_now(config: Config, backends_now: object = None) -> Names:
+    """The names of a run that begins with *config*, while *backends_now* are installed."""
+    return _names(config, installed() if backends_now is None else backends_now)
 
 
-@kept
+@memoized
 def _names(config: Config, known: object) -> Names:
     """The names while the *known* backends are installed."""
     return Names(frozenset(backends(config)))
@@ -82,7 +82,7 @@ class LateBackends:
         self._world: World | None = None
         self._own: Backend | None = None
         self._place: Callable[[str, Backend], None] | None = None  # while it serves a run
-        self.made: dict[str, Backend] = {}
+        self.instances: dict[str, Backend] = {}
 
     def serve(self, world: World, own: Backend, place: Callable[[str, Backend], None]) -> None:
         """Serve a run from now on: its *world*, its *own* backend, and *place* for new ones."""
@@ -105,34 +105,35 @@ class LateBackends:
                     return None
             assert self._world is not None
             value = self._world.see(
-                Moment(NO_ADDRESS, KIND + name), lambda: self._seen(name, location, has_key)
+                Moment(NO_ADDRESS, KIND + name),
+                lambda: self._observed_location(name, location, has_key),
             )
-            found = recorded_meaning(value)
-            if found is not None and found.backend != self._choice.backend:
-                self.open(found.backend, found.profile)
-            return found
+            place = recorded_meaning(value)
+            if place is not None and place.backend != self._choice.backend:
+                self.open(place.backend, place.profile)
+            return place
 
-    def open(self, backend: str, known: Profile | None = None) -> Backend:
+    def open(self, backend: str, profile: Profile | None = None) -> Backend:
         """Make *backend* unless it exists. Raises ``BackendError`` or ``ConfigError``.
 
-        With *known*, the profile of an earlier run, a backend that cannot be made raises only when
-        a call is sent to it.
+        With *profile*, that of an earlier run, a backend that cannot be made raises only when a
+        call is sent to it.
         """
         with self._lock:
-            if backend not in self.made:
-                made = self._make(backend, known)
-                self.made[backend] = made
+            if backend not in self.instances:
+                instance = self._make(backend, profile)
+                self.instances[backend] = instance
                 if self._place is not None:
-                    self._place(backend, made)
-            return self.made[backend]
+                    self._place(backend, instance)
+            return self.instances[backend]
 
-    def _make(self, backend: str, known: Profile | None) -> Backend:
+    def _make(self, backend: str, profile: Profile | None) -> Backend:
         try:
             return make_backend(self._config, Choice(backend, None, True), self._seed)
         except (BackendError, ConfigError) as error:
-            if known is None:
+            if profile is None:
                 raise
-            return _Unmade(known, error)
+            return _Unmade(profile, error)
 
     def _located(self, name: str, has_key: bool) -> Location | None:
         """The location of *name* in this run; ``None`` if it belongs to the run's own backend."""
@@ -157,7 +158,9 @@ class LateBackends:
             self._shown_lines.add(line)
             self._say(f"appl: {line}")
 
-    def _seen(self, name: str, location: Location | None, has_key: bool) -> dict[str, object]:
+    def _observed_location(
+        self, name: str, location: Location | None, has_key: bool
+    ) -> dict[str, object]:
         location = location or self._located(name, has_key)
         assert location is not None
         if location.backend == self._choice.backend:

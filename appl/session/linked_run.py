@@ -64,8 +64,8 @@ class _Link:
         """
         if not isinstance(self.world, Sequencer):
             return None
-        seen = self.world.recorded(self.moment)
-        return None if seen is None else self.opened(seen.value)
+        observation = self.world.recorded(self.moment)
+        return None if observation is None else self.opened(observation.value)
 
     def opened(self, name: object) -> Trace:
         """The trace of the inner run at *name*, which is relative to the outer one's folder."""

@@ -120,7 +120,10 @@ def provider_of_backend(backend: str, config: Config) -> Provider | None:
     elsewhere = "base_url" in table or "azure_endpoint" in table
     if elsewhere or os.environ.get(f"{kind.upper()}_BASE_URL"):
         return None
-    return next((each for each in PROVIDERS if not each.prefix and each.backend == kind), None)
+    return next(
+        (provider for provider in PROVIDERS if not provider.prefix and provider.backend == kind),
+        None,
+    )
 
 
 def check_reachable(name: str, location: Location, config: Config, has_key: bool = False) -> str:
@@ -194,7 +197,7 @@ def named(name: str, config: Config) -> NameableModel | None:
     place = locate(name, config)
     if (
         place is None
-        or (place.provider or _asked_provider(place.backend, place.model, config)) is None
+        or (place.provider or _provider_of_name(place.backend, place.model, config)) is None
     ):
         return None
     missing = _missing(place.backend, place, config)
@@ -260,13 +263,13 @@ def _missing(
         return unset, extra
     provider = place.provider if place is not None else None
     if provider is None and place is not None:
-        provider = _asked_provider(backend, place.model, config)
+        provider = _provider_of_name(backend, place.model, config)
     if provider is not None and key_source(provider, config) is None:
         return provider.variables, extra
     return (), extra
 
 
-def _asked_provider(backend: str, model: str | None, config: Config) -> Provider | None:
+def _provider_of_name(backend: str, model: str | None, config: Config) -> Provider | None:
     """The provider that ``BACKEND/MODEL`` asks, as far as the name tells."""
     if backend == "litellm":
         name = model or ""

@@ -38,9 +38,9 @@ class _TraceLine:
     shown: int = 0
 
     def __call__(self, result: object = None) -> None:
-        made = sum(self.run.tree.root.counts.values())
-        if made != self.shown:
-            self.shown = made
+        count = sum(self.run.tree.root.counts.values())
+        if count != self.shown:
+            self.shown = count
             _display(self.path)
 
 

@@ -34,9 +34,9 @@ def owner() -> Owner | None:
 
 def new_owner() -> Owner:
     """The owner of this user's runs, with a key made at first use. Raises ``ConfigError``."""
-    found = _owner(create_private(_KEY, secrets.token_bytes(_SIZE)))
-    assert found is not None
-    return found
+    owner = _owner(create_private(_KEY, secrets.token_bytes(_SIZE)))
+    assert owner is not None
+    return owner
 
 
 def recording_owner() -> Owner | None:
@@ -78,7 +78,9 @@ def is_own(path: Path) -> bool:
 
 def is_foreign(trace: Trace) -> bool:
     """True if *trace* holds answers of people and is not the user's own."""
-    return any(seen.kind == "answered" for seen in trace.observations) and not is_own(trace.path)
+    return any(observation.kind == "answered" for observation in trace.observations) and not is_own(
+        trace.path
+    )
 
 
 def _owner(secret: bytes | None) -> Owner | None:

@@ -36,7 +36,7 @@ _process: Session | None = None
 _opener: Callable[[], Session] | None = None
 _exports: contextlib.ExitStack | None = None  # what is undone when the hosted program has ended
 _opening = False  # the opener runs, and may open nothing inside of what it opens
-_told = False
+_is_announced = False
 
 
 def process_session(script: Callable[[], Session] | None = None) -> Session:
@@ -220,9 +220,9 @@ def _close_process() -> None:
         for line in _last_lines(session) if failed is None else ():
             tell(line)
     if "uvicorn" in sys.modules:
-        from appl.session.served import die_as_asked  # only a program with uvicorn needs it
+        from appl.session.served import die_of_signal  # only a program with uvicorn needs it
 
-        die_as_asked()
+        die_of_signal()
 
 
 def _close_broken_off() -> None:
@@ -234,9 +234,9 @@ def _close_broken_off() -> None:
 
 def _tell_next(line: str | None) -> None:
     """Name the command that goes on with an interrupted run, once."""
-    global _told
-    if line is not None and not _told:
-        _told = True
+    global _is_announced
+    if line is not None and not _is_announced:
+        _is_announced = True
         tell(line)
 
 

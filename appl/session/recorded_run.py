@@ -48,23 +48,23 @@ def recorded_config(
     *overrides* win over both; the settings in *present* are not those that were recorded. Keys,
     limits and budgets are the present ones. A run that continues a private one is private too.
     """
-    given = {name: value for name, value in (overrides or {}).items() if value is not None}
-    config, head, fixed = settings.load(given), trace.header, {*given, *present}
+    chosen = {name: value for name, value in (overrides or {}).items() if value is not None}
+    config, head, fixed = settings.load(chosen), trace.header, {*chosen, *present}
     table = head.get("settings")
     recorded = table if isinstance(table, Mapping) else {}
-    kept: dict[str, Any] = {
+    settings_then: dict[str, Any] = {
         name: _value(recorded[name]) for name in RECORDED if name not in fixed and name in recorded
     }
     if "model" in fixed and "backend" not in fixed:
-        kept.pop("backend", None)
+        settings_then.pop("backend", None)
     elif "model" not in fixed and (understood := _understood(head, config)) is not None:
-        kept["model"] = understood
+        settings_then["model"] = understood
     if "seed" not in fixed and isinstance(head.get("seed"), int):
-        kept["seed"] = head["seed"]
-    if trace.private and "privacy" not in given and config.privacy == "full":
-        kept["privacy"] = "redacted"
+        settings_then["seed"] = head["seed"]
+    if trace.private and "privacy" not in chosen and config.privacy == "full":
+        settings_then["privacy"] = "redacted"
     models = {**config.models, **_aliases(head.get("models"))}
-    return replace(config, **kept, models=config.models if "models" in given else models)
+    return replace(config, **settings_then, models=config.models if "models" in chosen else models)
 
 
 def _understood(head: Mapping[str, object], config: Config) -> str | None:
@@ -85,15 +85,15 @@ def _aliases(data: object) -> dict[str, Alias]:
     """The recorded names for models."""
     if not isinstance(data, Mapping):
         return {}
-    found: dict[str, Alias] = {}
+    aliases: dict[str, Alias] = {}
     for name, model in data.items():
         written = _written(model)
         if name and written:
             others = tuple(filter(None, map(_written, model.get("others") or ())))
             options = {str(key): _value(value) for key, value in model["options"].items()}
             prefer, within = str(model.get("prefer", "order")), seconds_in(model.get("within"))
-            found[str(name)] = Alias(written, options, others, prefer, within)
-    return found
+            aliases[str(name)] = Alias(written, options, others, prefer, within)
+    return aliases
 
 
 def _written(model: object) -> str | None:
@@ -107,7 +107,7 @@ def _written(model: object) -> str | None:
 def _value(value: Any) -> Any:
     """A recorded *value* as it was, with tuples in place of lists."""
     if isinstance(value, Mapping):
-        return {str(name): _value(each) for name, each in value.items()}
+        return {str(name): _value(item) for name, item in value.items()}
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -125,9 +125,9 @@ def sampling_in(head: Mapping[str, object]) -> dict[str, object]:
     table = head.get("settings")
     recorded = table if isinstance(table, Mapping) else {}
     kinds = (("top_p", int | float), ("stop", tuple), ("backend_options", dict))
-    found: dict[str, Any] = {name: _value(recorded.get(name)) for name, _ in kinds}
-    given = {name: found[name] for name, kind in kinds if isinstance(found[name], kind)}
-    return Config(**given).sampling
+    values: dict[str, Any] = {name: _value(recorded.get(name)) for name, _ in kinds}
+    defaults = {name: values[name] for name, kind in kinds if isinstance(values[name], kind)}
+    return Config(**defaults).sampling
 
 
 def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Models | None:
@@ -155,26 +155,26 @@ def recorded_text(value: object) -> str | None:
 
 def names_in(trace: Trace) -> Names:
     """The names of the run of *trace*: one that goes on calls its models as it did before."""
-    known = trace.header.get("backends")
+    names = trace.header.get("backends")
     meanings: dict[str, Elsewhere] = {}
-    for seen in trace.observations:
-        if seen.kind.startswith(KIND) and seen.address == NO_ADDRESS:
-            place = recorded_meaning(seen.value)
+    for observation in trace.observations:
+        if observation.kind.startswith(KIND) and observation.address == NO_ADDRESS:
+            place = recorded_meaning(observation.value)
             if place is not None:
-                meanings[seen.kind.removeprefix(KIND)] = place
-    return Names(frozenset(map(str, known)) if isinstance(known, list) else frozenset(), meanings)
+                meanings[observation.kind.removeprefix(KIND)] = place
+    return Names(frozenset(map(str, names)) if isinstance(names, list) else frozenset(), meanings)
 
 
 def predicted_find(trace: Trace, config: Config) -> Find:
     """Finds what names meant in the run of *trace*, and what a new one would mean with *config*."""
     from appl.session.naming import locate
 
-    known = names_in(trace).meanings
+    meanings = names_in(trace).meanings
 
     def find(name: str, has_key: bool = False) -> Elsewhere | None:
-        location = None if name in known else locate(name, config)
+        location = None if name in meanings else locate(name, config)
         if location is None:
-            return known.get(name)
+            return meanings.get(name)
         return Elsewhere(location.backend, location.model or "", profile_from(None))
 
     return find

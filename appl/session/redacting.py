@@ -25,11 +25,11 @@ def function_named(written: str) -> Redact:
     if here not in sys.path:
         sys.path.append(here)
     try:
-        found: object = importlib.import_module(module)
+        target: object = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"redact = {written!r} cannot be used: {error}") from None
-    if not callable(found):
-        raise ConfigError(f"redact = {written!r} names {found!r:.60}, which cannot be called")
-    return cast("Redact", found)
+    if not callable(target):
+        raise ConfigError(f"redact = {written!r} names {target!r:.60}, which cannot be called")
+    return cast("Redact", target)

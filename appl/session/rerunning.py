@@ -118,8 +118,8 @@ def _origin(rerunner: Rerunner) -> dict[str, object]:
     path, sets = rerunner.trace.path, rerunner.sets
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
-    found: dict[str, object] = {"parent": {"run": path.stem, "digest": f"b2:{digest.hexdigest()}"}}
-    return found | ({"sets": sets} if sets else {})
+    origin: dict[str, object] = {"parent": {"run": path.stem, "digest": f"b2:{digest.hexdigest()}"}}
+    return origin | ({"sets": sets} if sets else {})
 
 
 def predicted(
@@ -190,9 +190,9 @@ def foreseen(
             predictor, error = performed(number)
         return rehearsed_by(predictor, error, seal.touched)
 
-    found = prediction_of(*performed(0))
-    found.rehearse(rehearsal)
-    return found
+    prediction = prediction_of(*performed(0))
+    prediction.rehearse(rehearsal)
+    return prediction
 
 
 def prediction_session(

@@ -22,7 +22,7 @@ from appl.runtime.scheduling.policy import (
 )
 from appl.runtime.scheduling.traffic import Traffic
 from appl.session.backend_settings import EMBEDDED, TYPE
-from appl.session.kept import kept
+from appl.session.kept import memoized
 
 if TYPE_CHECKING:
     from appl.backend.price import Price
@@ -33,7 +33,7 @@ os.register_at_fork(after_in_child=_shared.clear)
 _SECONDS = ("period", "base", "cap", "patience", "first_token", "between_tokens", "total")
 
 
-@kept
+@memoized
 def policy_of(config: Config, backend: str) -> Policy:
     """The policy of a run with *backend*, from the tables about scheduling."""
     if not config.schedule:
@@ -58,9 +58,9 @@ def prices_of(config: Config, backend: str) -> dict[str, Price]:
     """Prices by model name; one written as ``backend/model`` holds for that backend."""
     from appl.backend.price import price_of
 
-    found = {name: price_of(row) for name, row in config.schedule.get(PRICES, {}).items()}
-    own, begins = dict(found), f"{backend}/"
-    own |= {name.removeprefix(begins): p for name, p in found.items() if name.startswith(begins)}
+    prices = {name: price_of(row) for name, row in config.schedule.get(PRICES, {}).items()}
+    own, begins = dict(prices), f"{backend}/"
+    own |= {name.removeprefix(begins): p for name, p in prices.items() if name.startswith(begins)}
     return own
 
 
@@ -74,11 +74,11 @@ def traffic_of(config: Config, backend: str, profile: Profile, policy: Policy) -
     limits = (profile.concurrency, config.concurrency, policy.limits.concurrency)
     most = min((limit for limit in limits if limit is not None), default=None)
     key = (id(io_thread()), backend, *_written(config, backend, policy), most)
-    found = _shared.get(key)
-    return found or _shared.setdefault(key, Traffic(policy, most))
+    traffic = _shared.get(key)
+    return traffic or _shared.setdefault(key, Traffic(policy, most))
 
 
-@kept
+@memoized
 def _written(config: Config, backend: str, policy: Policy) -> tuple[str, str]:
     """The settings of *backend* and *policy* as texts, which are equal for equal ones."""
     table = config.backends.get(backend, {})
@@ -89,9 +89,9 @@ def _written(config: Config, backend: str, policy: Policy) -> tuple[str, str]:
 
 
 def _part(config: Config, table: str, backend: str) -> dict[str, Any]:
-    found: Mapping[str, Any] = config.schedule.get(table, {})
+    values: Mapping[str, Any] = config.schedule.get(table, {})
     own = config.schedule.get(f"backends.{backend}.{table}", {}) if table in OF_BACKENDS else {}
     if "requests" in own:  # which general requests per minute do not override
-        found = {name: value for name, value in found.items() if name != "requests_per_minute"}
-    found = {**found, **own}
-    return {f"{name}_s" if name in _SECONDS else name: value for name, value in found.items()}
+        values = {name: value for name, value in values.items() if name != "requests_per_minute"}
+    values = {**values, **own}
+    return {f"{name}_s" if name in _SECONDS else name: value for name, value in values.items()}

@@ -22,7 +22,7 @@ _scheduled: list[Any] = []
 
 
 def outlive_server() -> None:
-    """Have the process live on until ``die_as_asked`` where uvicorn would kill it."""
+    """Have the process live on until ``die_of_signal`` where uvicorn would kill it."""
     if _handler_of_server() is None:
         return
     if threading.current_thread() is threading.main_thread():
@@ -31,7 +31,7 @@ def outlive_server() -> None:
         _on_main_thread(_cover)
 
 
-def die_as_asked() -> None:
+def die_of_signal() -> None:
     """Die of a SIGTERM that was held back; called on the main thread."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 

@@ -41,7 +41,7 @@ from appl.session.backend_setup import (
 from appl.session.blocks import RunBlock, block
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.isolation import BUDGET_ACCOUNT, OUTER, answering_run, outer_run
-from appl.session.kept import kept
+from appl.session.kept import memoized
 from appl.session.late_backends import LateBackends, Names, names_now
 from appl.session.ownership import recording_owner
 from appl.session.recording import Recording
@@ -113,10 +113,10 @@ class Session:
         """
         recorder = self.recording.recorder if self.recording else None
         counts = recorder.encoder.failure_counts() if recorder else None
-        if recorder is None or counts is None or not counts.again:
+        if recorder is None or counts is None or not counts.has_retriable:
             return None
-        again = f"`appl trace rerun {recorder.path.stem} --anew failed`"
-        return f"appl: {', '.join(counts.words())}; {again} asks only those again"
+        command = f"`appl trace rerun {recorder.path.stem} --anew failed`"
+        return f"appl: {', '.join(counts.words())}; {command} asks only those again"
 
     def resume_line(self) -> str | None:
         """The command that goes on with the recorded run; ``None`` if it is not recorded."""
@@ -175,7 +175,7 @@ class Session:
                 if self.recording is not None:
                     self.recording.close()
         finally:
-            late = self._late_made()
+            late = self._late_instances()
             for backend in (self.backend, *self.others.values(), *late.values()):
                 close_backend(backend)
         self._tell_lost()
@@ -190,12 +190,12 @@ class Session:
 
             tidy(self.config)
 
-    def _late_made(self) -> Mapping[str, Backend]:
+    def _late_instances(self) -> Mapping[str, Backend]:
         """The backends that were made at their first use; no more are made."""
         if self.late is None:
             return {}
         self.late.close()
-        return self.late.made
+        return self.late.instances
 
     def _tell_lost(self) -> None:
         """Report, at the end of a program, much time lost by calls that waited for one another."""
@@ -231,28 +231,30 @@ def make_session(
 
         register()
     check_sampling(config)
-    known, entry = installed(), entry or script()
+    installed_backends, entry = installed(), entry or script()
     seed = config.seed if config.seed is not None else secrets.randbits(48)
     answering = answering_run()
     if answering is not None:  # a test's backend, whatever the settings say
-        backend, made = answering.services.backend, {}
+        backend, instances = answering.services.backend, {}
         choice = Choice(backend.profile.name, answering.services.model or None, True)
     else:
-        choice = choose(config, known)
+        choice = choose(config, installed_backends)
         if choice.note is not None:
             say(f"appl: {choice.note}")
-        backend = make_backend(config, choice, seed, known)
-        made = make_others(config, choice, seed)
-    others = {name: backend for name, backend in made.items() if not isinstance(backend, Exception)}
+        backend = make_backend(config, choice, seed, installed_backends)
+        instances = make_others(config, choice, seed)
+    others = {
+        name: backend for name, backend in instances.items() if not isinstance(backend, Exception)
+    }
     batched, scheduled = None, config
     if config.batch and answering is None:
         from appl.session.batched import BatchedBackends  # only a run with batches needs it
 
         batched = BatchedBackends(config, say)
         backend = batched.own(choice.backend, backend)
-        others = {name: batched.other(name, each) for name, each in others.items()}
+        others = {name: batched.other(name, other) for name, other in others.items()}
         scheduled = batched.config
-    names = names or names_now(config, known)
+    names = names or names_now(config, installed_backends)
     late = LateBackends(config, choice, seed, say, names)
     recording = Recording(
         lambda: _begin(session, path, say, recorder),
@@ -269,9 +271,14 @@ def make_session(
     if batched is not None:
         policy = batched.policy(policy)
         traffic = traffic_of(scheduled, choice.backend, backend.profile, policy)
-    places = {name: _place(scheduled, name, each, batched) for name, each in others.items()}
+    places = {name: _place(scheduled, name, other, batched) for name, other in others.items()}
     models = models_of(
-        config, choice, backend.profile, profiles_of(made), find=late.find, reserved=names.backends
+        config,
+        choice,
+        backend.profile,
+        profiles_of(instances),
+        find=late.find,
+        reserved=names.backends,
     )
     if answering is not None:
         models = copy(answering.dispatch.models)
@@ -356,8 +363,8 @@ def _begin(
     make: Callable[[Session], Recorder] | None,
 ) -> Recorder | None:
     """Begin a run at its first call: report the answering model and the path of the trace."""
-    late_made = session.late is not None and session.late.made  # named in the first call
-    if make is None and not (session.choice.is_chosen or late_made) and _first_time(session):
+    late_backends = session.late is not None and session.late.instances  # named in the first call
+    if make is None and not (session.choice.is_chosen or late_backends) and _first_time(session):
         say(
             "appl: no model is configured, so the embedded one answers (a small test model); "
             "`appl config` shows how to choose"
@@ -399,9 +406,9 @@ def _tell_notes(config: Config, say: Tell) -> None:
 
 def _first_time(session: Session) -> bool:
     """True unless this program, with many blocks, was already told which model answers."""
-    seen = session.entry.kind in _MANY and "embedded" in _reported
+    is_reported = session.entry.kind in _MANY and "embedded" in _reported
     _reported.add("embedded")
-    return not seen
+    return not is_reported
 
 
 def _recorder(session: Session, path: Path | None, say: Tell, tries: int = _NAME_TRIES) -> Recorder:
@@ -422,8 +429,8 @@ def _recorder(session: Session, path: Path | None, say: Tell, tries: int = _NAME
         )
     except TraceWriteError as error:
         # Of many runs that begin in the same millisecond, two may have got the same name.
-        is_taken = path is None and isinstance(error.__cause__, FileExistsError)
-        if not (is_taken and tries):
+        name_exists = path is None and isinstance(error.__cause__, FileExistsError)
+        if not (name_exists and tries):
             raise
         return _recorder(session, path, say, tries - 1)
 
@@ -451,7 +458,7 @@ def header(session: Session) -> dict[str, object]:
     }
 
 
-@kept
+@memoized
 def shown_settings(config: Config) -> dict[str, object]:
     """The settings as the header shows them."""
     return Plain(plain({key: value for key, value, _ in config.shown()}))

@@ -72,14 +72,14 @@ class _BudgetFile:
         """The limits, and the amounts of all processes."""
         data = os.pread(self._file, os.fstat(self._file).st_size, 0)
         cost, tokens, calls = _LIMITS.unpack_from(data)
-        limits = _known(cost), _known(tokens), _known(calls)
+        limits = _limit_or_none(cost), _limit_or_none(tokens), _limit_or_none(calls)
         rows = _ROW.iter_unpack(data[_LIMITS.size :])
         sums = [sum(column) for column in zip(*rows, strict=True)]
         return limits, AccountState(Amounts(*sums[:3]), Amounts(*sums[3:6]), sums[6])
 
     def add(self, spent: Amounts, reserved: Amounts) -> None:
         """Add to the amounts of this process."""
-        more = (*(each or 0 for each in (*spent, *reserved)), 1 if spent.cost is None else 0)
+        more = (*(amount or 0 for amount in (*spent, *reserved)), 1 if spent.cost is None else 0)
         self._own = [a + b for a, b in zip(self._own, more, strict=True)]
         self._write(self._row, self._own)
 
@@ -104,7 +104,7 @@ class _BudgetFile:
         os.pwrite(self._file, _ROW.pack(*values), _LIMITS.size + row * _ROW.size)
 
 
-def _known(limit: int) -> int | None:
+def _limit_or_none(limit: int) -> int | None:
     return None if limit < 0 else limit
 
 

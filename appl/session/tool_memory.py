@@ -34,10 +34,10 @@ class StoredToolMemory:
         If nothing can be stored, every time is the first.
         """
         try:
-            known = read_table(self._name)
-            before = known.pop(server, None)
+            servers = read_table(self._name)
+            before = servers.pop(server, None)
             if before != tools:
-                latest = dict([*known.items(), (server, tools)][-_SERVERS:])
+                latest = dict([*servers.items(), (server, tools)][-_SERVERS:])
                 write_private(self._name, json.dumps(latest).encode())
         except ConfigError:
             return None

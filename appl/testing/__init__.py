@@ -137,11 +137,13 @@ def said(request: Request) -> str:
 
 def calling(*calls: tuple[str, object], text: str = "") -> Response:
     """A response that calls tools: names with their arguments, as JSON text or as data."""
-    made = [
-        ToolCall(f"call_{i}", name, given if isinstance(given, str) else json.dumps(given))
-        for i, (name, given) in enumerate(calls)
+    tool_calls_built = [
+        ToolCall(
+            f"call_{i}", name, arguments if isinstance(arguments, str) else json.dumps(arguments)
+        )
+        for i, (name, arguments) in enumerate(calls)
     ]
-    return Response((Sample(text, "tool_calls", tool_calls=tuple(made)),))
+    return Response((Sample(text, "tool_calls", tool_calls=tuple(tool_calls_built)),))
 
 
 class Fake:
@@ -161,10 +163,10 @@ class Fake:
         **profile: object,
     ) -> None:
         self._answer, self._pieces = answer, pieces
-        given: dict[str, Any] = {"name": "fake", "features": self.features, **profile}
-        given["features"] = frozenset(given["features"])
-        given["options"] = frozenset(given.get("options", ()))
-        self.profile = Profile(**given)
+        settings: dict[str, Any] = {"name": "fake", "features": self.features, **profile}
+        settings["features"] = frozenset(settings["features"])
+        settings["options"] = frozenset(settings.get("options", ()))
+        self.profile = Profile(**settings)
         self.requests: list[Request] = []
         self.closed = False
 
@@ -198,7 +200,7 @@ class Fake:
     def end(self, request: Request, answer: Answer) -> Response:
         """*answer* as a response; raises it if it is an exception."""
         if isinstance(answer, Streamed):
-            answer = answer.end if answer.end is not None else _made_of(answer.chunks())
+            answer = answer.end if answer.end is not None else _response_of(answer.chunks())
         if isinstance(answer, BaseException):
             raise answer
         if isinstance(answer, Response):
@@ -215,7 +217,7 @@ class Fake:
         return {request.address: said(request) for request in self.requests}
 
 
-def _made_of(chunks: list[Chunk]) -> Response:
+def _response_of(chunks: list[Chunk]) -> Response:
     text = "".join(chunk.text for chunk in chunks if chunk.kind == "text")
     reasoning = "".join(chunk.text for chunk in chunks if chunk.kind == "reasoning")
     return Response((Sample(text, "stop", reasoning=reasoning or None),))

@@ -64,9 +64,9 @@ class Threads:
 
     def died(self) -> None:
         """Lose the workers that wait for a place if all others are lost."""
-        left = [worker for worker in self.hired if not worker.lost]
-        if not any(worker.starts for worker in left):
-            for worker in left:
+        alive = [worker for worker in self.hired if not worker.lost]
+        if not any(worker.starts for worker in alive):
+            for worker in alive:
                 worker.kill("it did not start in time")
 
     @staticmethod
@@ -86,10 +86,10 @@ class _LocalValue:
         _held[self.key] = value
 
     def __reduce__(self) -> Any:
-        return _kept, (self.key,)
+        return _cached_object, (self.key,)
 
 
-def _kept(key: int) -> object:
+def _cached_object(key: int) -> object:
     return _held[key]
 
 

@@ -135,17 +135,17 @@ def drawn(seed: int, share: float, faults: Iterable[Fault] = FAULTS) -> Script:
 
 def echo(question: str) -> str:
     """The default answer: words made of a digest of the question."""
-    found = hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return f"the answer is {found[:8]} and {found[8:]}"
+    digits = hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"the answer is {digits[:8]} and {digits[8:]}"
 
 
 def bag_of_words(text: str, size: int = 32) -> list[float]:
     """The default vector of a text: its words, each counted at a place that its digest gives."""
-    found = [0.0] * size
+    vector = [0.0] * size
     for word in text.lower().split():
         digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest()
-        found[int.from_bytes(digest, "big") % size] += 1.0
-    return found
+        vector[int.from_bytes(digest, "big") % size] += 1.0
+    return vector
 
 
 class FaultServer:
@@ -284,8 +284,8 @@ async def _called(action: Callable[[], None]) -> None:
 
 
 def _listed(faults: Iterable[Fault | None]) -> Script:
-    left = iter(list(faults))
-    return lambda _: next(left, None)
+    remaining = iter(list(faults))
+    return lambda _: next(remaining, None)
 
 
 def _question(data: object) -> str:
@@ -378,7 +378,7 @@ def _chat(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
 
 
 def _logprobs(pieces: Iterable[str]) -> dict[str, Any]:
-    return {"content": [{"token": each, "logprob": -1.0, "top_logprobs": []} for each in pieces]}
+    return {"content": [{"token": token, "logprob": -1.0, "top_logprobs": []} for token in pieces]}
 
 
 def _chat_stream(
@@ -437,8 +437,8 @@ def _generate(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
         for beginning in beginnings
     ]
     if spoilt in ("cut", "empty", "endless"):
-        kept = {"cut": len(events) // 2, "empty": 0, "endless": len(events)}[spoilt]
-        return _events(events[:kept], done=False)
+        count = {"cut": len(events) // 2, "empty": 0, "endless": len(events)}[spoilt]
+        return _events(events[:count], done=False)
     return _events(events)
 
 

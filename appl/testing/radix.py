@@ -29,13 +29,13 @@ _GLANCE_S = 0.001
 
 
 @dataclass(eq=False, slots=True)
-class _Asked:
+class _QueuedRequest:
     """A request that waits or runs: its prompt, its future answer, and the rest of it."""
 
     ids: list[int]
     blocks: list[int]
     answer: list[int]
-    left: int
+    remaining: int
     over: asyncio.Future[None]
     cached: int = 0
 
@@ -51,7 +51,7 @@ class RadixServer:
     A word is a token, and an answer is as long as permitted. Its cache holds *room* tokens.
     Requests are computed in their order, in chunks of 8,192 tokens, and the least recently used
     tokens are dropped. *prefill* tokens of prompts are computed per second; a step that makes one
-    token of each answer takes *step_s*, and *each_s* for each of them (defaults: an 8B model on one
+    token of each answer takes *step_s*, and *call_s* for each of them (defaults: an 8B model on one
     H200). *trip_s* is the time of a request beside what the server computes. Prompts of one batch
     share what they begin with; if not *together*, it is computed for each of them, as by servers
     that know a beginning only once it has been computed. In a run the clock is moved when no
@@ -66,18 +66,18 @@ class RadixServer:
         *,
         prefill: float = 35_000,
         step_s: float = 0.008,
-        each_s: float = 0.00003,
+        call_s: float = 0.00003,
         trip_s: float = 0.0,
         together: bool = True,
     ) -> None:
         self.profile = Profile("radix", frozenset({"prefix_cache"}))
         self.clock, self.cache_tokens = clock, room
-        self._prefill, self._step_s, self._each_s = prefill, step_s, each_s
+        self._prefill, self._step_s, self._call_s = prefill, step_s, call_s
         self._trip_s, self._together = trip_s, together
         self._cache: OrderedDict[int, None] = OrderedDict()
         self._used: Counter[int] = Counter()
-        self._waiting: deque[_Asked] = deque()
-        self._running: list[_Asked] = []
+        self._waiting: deque[_QueuedRequest] = deque()
+        self._running: list[_QueuedRequest] = []
         self._numbers = itertools.count(1)
         self._stepping = False
         self._runs: list[Programs] = []
@@ -117,10 +117,10 @@ class RadixServer:
         self._runs = [run for run in self._runs if not run.over]
         if len(self._runs) > 1 and not self._glances:  # who is told may be another than who moves
             self._glances = True
-            asyncio.get_running_loop().call_later(_GLANCE_S, self._look_again)
+            asyncio.get_running_loop().call_later(_GLANCE_S, self._recheck)
         return False
 
-    def _look_again(self) -> None:
+    def _recheck(self) -> None:
         self._glances = False
         for run in self._runs:
             run.look_soon()
@@ -141,13 +141,13 @@ class RadixServer:
         if self._trip_s:
             await self.clock.sleep(self._trip_s)
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        asked = _Asked(ids, _blocks(ids), answer, len(answer), over)
-        self._waiting.append(asked)
+        request = _QueuedRequest(ids, _blocks(ids), answer, len(answer), over)
+        self._waiting.append(request)
         if not self._stepping:
             self._stepping = True
             self.clock.at(self.clock.now(), self._step)
         await over
-        return asked.cached
+        return request.cached
 
     def _step(self) -> None:
         tokens, fresh = self._admitted()
@@ -158,14 +158,14 @@ class RadixServer:
             self.clock.at(now + after, lambda: self._computed(fresh))
         elif self._running:
             self.steps += 1
-            after = self._step_s + self._each_s * len(self._running)
-            self.clock.at(now + after, lambda: self._made(list(self._running)))
+            after = self._step_s + self._call_s * len(self._running)
+            self.clock.at(now + after, lambda: self._generated(list(self._running)))
         else:
             self._stepping = False
 
-    def _admitted(self) -> tuple[int, list[_Asked]]:
+    def _admitted(self) -> tuple[int, list[_QueuedRequest]]:
         """The requests to compute next, and the number of their tokens outside of the cache."""
-        tokens, found = 0, list[_Asked]()
+        tokens, admitted = 0, list[_QueuedRequest]()
         while self._waiting and tokens < _CHUNK:
             first = self._waiting[0]
             if first.over.done():  # it was cancelled
@@ -180,14 +180,14 @@ class RadixServer:
             self._used.update(first.blocks)
             if self._together:
                 self._keep(first.blocks)
-            found.append(first)
+            admitted.append(first)
             tokens += len(first.ids) - hit
-        return tokens, found
+        return tokens, admitted
 
-    def _held_with(self, added: _Asked) -> int:
+    def _held_with(self, added: _QueuedRequest) -> int:
         """The number of tokens in use if *added* is added."""
         fresh = sum(block not in self._used for block in added.blocks)
-        tails = sum(asked.tail for asked in (*self._running, added))
+        tails = sum(request.tail for request in (*self._running, added))
         return _BLOCK * (len(self._used) + fresh) + tails
 
     def _keep(self, blocks: Sequence[int]) -> None:
@@ -207,16 +207,16 @@ class RadixServer:
             if not self._used[block]:
                 del self._used[block]
 
-    def _computed(self, those: list[_Asked]) -> None:
+    def _computed(self, those: list[_QueuedRequest]) -> None:
         if not self._together:
-            for asked in those:
-                self._keep(asked.blocks)
-        self._made(those)
+            for request in those:
+                self._keep(request.blocks)
+        self._generated(those)
 
-    def _made(self, those: list[_Asked]) -> None:
+    def _generated(self, those: list[_QueuedRequest]) -> None:
         for waiting in those:
-            waiting.left -= 1
-            if waiting.left <= 0 or waiting.over.done():
+            waiting.remaining -= 1
+            if waiting.remaining <= 0 or waiting.over.done():
                 self._running.remove(waiting)
                 self._free(waiting.blocks)
                 self._keep(_blocks([*waiting.ids, *waiting.answer]))
@@ -228,18 +228,18 @@ class RadixServer:
 def _ids(messages: Messages | None) -> list[int]:
     if messages is None:
         return []
-    known: Any = messages.cache.get("radix")
-    if known is None:
-        known = [*_ids(messages.parent), *map(hash, messages.message.content.split())]
-        messages.cache["radix"] = known
-    found: list[int] = known
-    return found
+    cached: Any = messages.cache.get("radix")
+    if cached is None:
+        cached = [*_ids(messages.parent), *map(hash, messages.message.content.split())]
+        messages.cache["radix"] = cached
+    ids: list[int] = cached
+    return ids
 
 
 def _blocks(ids: Sequence[int]) -> list[int]:
     """One number per block, for itself and everything before it."""
-    found, before = [], 0
+    blocks, before = [], 0
     for at in range(0, len(ids) - _BLOCK + 1, _BLOCK):
         before = hash((before, *ids[at : at + _BLOCK]))
-        found.append(before)
-    return found
+        blocks.append(before)
+    return blocks

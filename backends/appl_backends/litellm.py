@@ -22,7 +22,14 @@ from typing import Any
 
 from appl.backend import Emit, Profile, Request, Response, Sampling, check_media
 from appl.backend.check import read_json
-from appl.backend.http import ERROR_BYTES, asked_of, check_url, errors_of_http, excerpt, unreachable
+from appl.backend.http import (
+    ERROR_BYTES,
+    check_url,
+    describe_server,
+    errors_of_http,
+    excerpt,
+    unreachable,
+)
 from appl.backend.price import Price, millionths
 from appl.backend.price_table import row_of, seller_at
 from appl.base.extras import needed_by_backend
@@ -156,7 +163,7 @@ class LiteLLM:
                 f'{self._profile.name}: which model? write model = "{self._profile.name}/'
                 'PROVIDER/MODEL" into appl.toml'
             )
-        who = asked_of(self._profile.name, request.model, self._url)
+        who = describe_server(self._profile.name, request.model, self._url)
         self._check_provider(request, who)
         if request.sampling.seed is not None and self._provider(request.model) != "hosted_vllm":
             tell_of_seed(who)

@@ -95,9 +95,9 @@ def test_a_loop_that_ends_early_has_its_rounds_as_the_most() -> None:
     found = counts(agent)
     assert found.total == CallBounds(2, 25)
     first, second = sorted(found.after)
-    assert found.left(1, first) == CallBounds(1, 24)
-    assert found.left(24, first) == CallBounds(1, 1)
-    assert found.left(3, second) == CallBounds(0, 0)
+    assert found.remaining(1, first) == CallBounds(1, 24)
+    assert found.remaining(24, first) == CallBounds(1, 1)
+    assert found.remaining(3, second) == CallBounds(0, 0)
 
 
 def test_of_branches_one_is_taken() -> None:
@@ -170,7 +170,9 @@ def test_the_lines_of_calls_are_those_of_the_counts() -> None:
     lines = [each.line for each in log.of(CallStarted)]
     found = counts(agent)
     assert found.total == CallBounds(7, 7)
-    assert {found.left(number, line).least for number, line in enumerate(lines, 1)} == set(range(7))
+    assert {found.remaining(number, line).least for number, line in enumerate(lines, 1)} == set(
+        range(7)
+    )
 
 
 # -- against plain executions of random functions
@@ -273,7 +275,7 @@ def test_executions_keep_to_the_bounds(body: str, seed: int) -> None:
         _within(found.total, made)
         for at, (file, line) in enumerate(dice.lines, 1):
             own = file == plain.__code__.co_filename
-            _within(found.left(at, line if own else None), made - at)
+            _within(found.remaining(at, line if own else None), made - at)
 
 
 def _within(bounds: CallBounds, made: int) -> None:

@@ -53,11 +53,11 @@ def take_out(control: Control, root: Path) -> None:
 CONTROLS = {
     "a key of content alone, in recording order": Control(
         "tracing/replaying/replayer.py",
-        "        found = self.trace.by_address.get(request.address)\n"
-        "        if found is None or not answers(self.trace, found, request):\n",
+        "        record = self.trace.by_address.get(request.address)\n"
+        "        if record is None or not answers(self.trace, record, request):\n",
         "        same = [each for each in self.trace.calls if each.content == request.digest]\n"
-        "        found = next((each for each in same if each.address not in self.claimed), None)\n"
-        "        if found is None:\n",
+        "        record = next((each for each in same if each.address not in self.claimed), None)\n"
+        "        if record is None:\n",
         "tracing/test_replayer.py::test_samples_of_one_prompt_keep_their_answers_whoever_asks_first",
     ),
     "answers delivered as soon as they are asked for": Control(
@@ -80,8 +80,8 @@ CONTROLS = {
     ),
     "no name of the block before": Control(
         "tracing/format/block.py",
-        "    if (number, previous) != (found.blocks, found.last) or length > min(left, _LONGEST):\n",
-        "    if number != found.blocks or length > min(left, _LONGEST):\n",
+        "    if (number, previous) != (state.blocks, state.last) or length > min(remaining, _LONGEST):\n",
+        "    if number != state.blocks or length > min(remaining, _LONGEST):\n",
         "hostile/test_hostile.py::test_two_traces_that_were_put_together_are_told_from_one",
     ),
     "no count of what records take": Control(
@@ -128,8 +128,8 @@ CONTROLS = {
     ),
     "no look at shapes before a block is written": Control(
         "tracing/recording/secret.py",
-        "        return [*self._of_known, *map(finds, FIRST if self._shapes else ())]\n",
-        "        return self._of_known\n",
+        "        return [*self._exact_tests, *map(finds, FIRST if self._shapes else ())]\n",
+        "        return self._exact_tests\n",
         "canaries/test_shapes.py::test_what_fits_a_shape_is_always_looked_at",
     ),
     "masked answers are given again": Control(
@@ -200,9 +200,9 @@ CONTROLS = {
     ),
     "a secret for each name, not for each value": Control(
         "tracing/recording/secret.py",
-        "        names = {each: name for name, each in reversed(found) if not _is_path(each)}\n",
-        "        latest = {name: each for name, each in found if not _is_path(each)}\n"
-        "        names = {each: name for name, each in latest.items()}\n",
+        "        names = {value: name for name, value in reversed(secrets) if not _is_path(value)}\n",
+        "        latest = {name: value for name, value in secrets if not _is_path(value)}\n"
+        "        names = {value: name for name, value in latest.items()}\n",
         "canaries/test_shapes.py::test_a_given_secret_is_masked_beside_a_variable_of_its_name",
     ),
     "a worker keeps its keys to itself": Control(
@@ -219,7 +219,7 @@ CONTROLS = {
     ),
     "a worker tells of all its keys": Control(
         "parts/engine/wire.py",
-        "        names = {*self._masker.found_in(batch)} - self._known\n",
+        "        names = {*self._masker.secret_names_in(batch)} - self._known\n",
         "        names = {*self._masker.refresh().values} - self._known\n",
         "canaries/test_shapes.py::test_a_worker_tells_of_no_key_that_nobody_said",
     ),
@@ -255,8 +255,8 @@ CONTROLS = {
     ),
     "no password of a URL": Control(
         "prompt/secret.py",
-        "    found = [unquote(quoted) for quoted in _PASSWORD.findall(value)] + _PASSWORD.findall(value)\n",
-        "    found = list[str]()\n",
+        "    values = [unquote(quoted) for quoted in _PASSWORD.findall(value)] + _PASSWORD.findall(value)\n",
+        "    values = list[str]()\n",
         "canaries/test_names.py::test_the_password_alone_is_taken_out_of_a_url",
     ),
     "unknown kinds of records pass": Control(
@@ -273,19 +273,19 @@ CONTROLS = {
     ),
     "one MCP tool stands for another": Control(
         "mcp/__init__.py",
-        "            if tool.name in found:\n",
+        "            if tool.name in tools:\n",
         "            if not tool.name:\n",
         "tools/test_mcp.py::test_two_tools_whose_names_become_one_are_an_error",
     ),
     "tools of an MCP server are not shown": Control(
         "runtime/tools/offers.py",
-        "    if seen is None:\n",
-        "    if seen == 0:\n",
+        "    if digests_before is None:\n",
+        "    if digests_before == 0:\n",
         "tools/test_mcp_shown.py::test_long_texts_and_many_tools_are_cut",
     ),
     "a change since the last use is not told": Control(
         "runtime/tools/offers.py",
-        "    changes = _changes(seen, offered)\n",
+        "    changes = _changes(digests_before, offered)\n",
         "    changes = list[str]()\n",
         "tools/test_mcp_shown.py::test_a_change_since_the_last_use_is_told_once",
     ),
@@ -315,8 +315,8 @@ CONTROLS = {
     ),
     "a collector is asked again before its time": Control(
         "tracing/exporting/delivery.py",
-        "        if asked is not None and asked > 0:\n",
-        "        if asked is not None and asked < 0:\n",
+        "        if retry_after is not None and retry_after > 0:\n",
+        "        if retry_after is not None and retry_after < 0:\n",
         "exports/test_delivery.py::test_every_span_arrives_exactly_once_under_random_schedules",
     ),
     "an export has no deadline": Control(
@@ -339,7 +339,7 @@ CONTROLS = {
     ),
     "signatures of any key": Control(
         "tracing/format/trust.py",
-        "if not codec & block.SIGNED or not hmac.compare_digest(found, payload[-SIGNATURE:]):",
+        "if not codec & block.SIGNED or not hmac.compare_digest(computed, payload[-SIGNATURE:]):",
         "if not codec & block.SIGNED:",
         "trust/test_runs.py::test_another_key_makes_all_runs_so_far_a_strangers",
     ),
@@ -375,7 +375,7 @@ CONTROLS = {
     ),
     "commands use any run": Control(
         "cli/trace/recorded_program.py",
-        "        require_own(path, given.trust, ",
+        "        require_own(path, options.trust, ",
         "        require_own(path, True, ",
         "trust/test_runs.py::test_no_command_starts_the_program_of_a_forged_run[unsigned]",
     ),
@@ -411,7 +411,7 @@ CONTROLS = {
     ),
     "settings are used without approval": Control(
         "config/layers.py",
-        "    layers.refuse(_unapproved(found))\n",
+        "    layers.refuse(_unapproved(file))\n",
         "",
         "trust/test_hostile_settings.py::test_no_value_of_any_key_has_an_effect_without_approval",
     ),
@@ -441,8 +441,8 @@ CONTROLS = {
     ),
     "links in folders are not followed": Control(
         "config/classes.py",
-        "        found = [(root / Path(value).expanduser()).resolve() for root in roots]\n",
-        "        found = [(root / Path(value).expanduser()).absolute() for root in roots]\n",
+        "        paths = [(root / Path(value).expanduser()).resolve() for root in roots]\n",
+        "        paths = [(root / Path(value).expanduser()).absolute() for root in roots]\n",
         "trust/test_hostile_settings.py::"
         "test_a_folder_of_the_project_is_free_and_one_outside_is_not",
     ),

@@ -129,8 +129,8 @@ CONTROLS = {
     ),
     "numbers that are none": Control(
         "appl/backend/check.py",
-        "    if math.isnan(found) or found == math.inf:\n",
-        "    if found == math.inf:\n",
+        "    if math.isnan(number) or number == math.inf:\n",
+        "    if number == math.inf:\n",
         f"{SEAM}[scores]",
     ),
     "no check of what a backend answers": Control(

@@ -57,8 +57,8 @@ MUTANTS = (
     Mutant(
         "C code is given futures in containers",
         "runtime/resolve.py",
-        "    elif isinstance(value, Proxy):\n        found.append(value)",
-        "    elif isinstance(value, Proxy) and not seen:\n        found.append(value)",
+        "    elif isinstance(value, Proxy):\n        futures.append(value)",
+        "    elif isinstance(value, Proxy) and not visited:\n        futures.append(value)",
     ),
     Mutant(
         "a copied prompt is the caller's own",
@@ -82,14 +82,14 @@ MUTANTS = (
     Mutant(
         "a region raises the failure that is last in program order",
         "runtime/concurrency/region.py",
-        "        first = next((each for each in failures if each.unseen()), None)",
-        "        first = next((each for each in reversed(list(failures)) if each.unseen()), None)",
+        "        first = next((failure for failure in failures if failure.unseen()), None)",
+        "        first = next((failure for failure in reversed(list(failures)) if failure.unseen()), None)",
         first=13,
     ),
     Mutant(
         "a failed answer stays in the prompt",
         "runtime/concurrency/region.py",
-        "                prompt.tip = _before(each, prompt.tip, tip) if late else tip\n",
+        "                prompt.tip = _before(call, prompt.tip, tip) if late else tip\n",
         "                pass\n",
     ),
     Mutant(
@@ -110,7 +110,7 @@ MUTANTS = (
     Mutant(
         "a call goes out when one of its missing parts is there",
         "runtime/scheduling/scheduler.py",
-        "lambda _: _look_again(call, go, waiting)",
+        "lambda _: _recheck(call, go, waiting)",
         "lambda _: _prepared(call) and go(call)",
     ),
     Mutant(
@@ -135,8 +135,8 @@ MUTANTS = (
     Mutant(
         "a region goes back to the last call that failed of another, not to the first",
         "runtime/concurrency/region.py",
-        "for each in reversed([pending for pending in self._marks if pending in gone]):",
-        "for each in [pending for pending in self._marks if pending in gone]:",
+        "for call in reversed([pending for pending in self._marks if pending in gone]):",
+        "for call in [pending for pending in self._marks if pending in gone]:",
         first=315,
     ),
     Mutant(
@@ -154,13 +154,13 @@ MUTANTS = (
     Mutant(
         "what is bound in the body of a try need not have its answer",
         "compiler/lower.py",
-        "            value=self._kept(node.value, value),\n        )\n\n    def _annotated",
+        "            value=self._awaited_value(node.value, value),\n        )\n\n    def _annotated",
         "            value=value,\n        )\n\n    def _annotated",
     ),
     Mutant(
         "a call that was taken back by an inner try is taken back once more by an outer one",
         "runtime/concurrency/region.py",
-        "            for region in self._frame.regions:\n                region.forget(each)\n\n\n"
+        "            for region in self._frame.regions:\n                region.forget(call)\n\n\n"
         "class Limit",
         "\n\nclass Limit",
         first=85,
@@ -169,7 +169,7 @@ MUTANTS = (
     Mutant(
         "a list that was interrupted begins again",
         "prompt/layout.py",
-        "before = next((closed for closed in self._left if closed.level is other), None)",
+        "before = next((closed for closed in self._closed_levels if closed.level is other), None)",
         "before = None",
     ),
     Mutant(
@@ -195,7 +195,7 @@ MUTANTS = (
     Mutant(
         "a level of records is another one for each of their items",
         "prompt/voice.py",
-        "            moved = made[nested] = Level(moved, nested.format)",
+        "            moved = copies[nested] = Level(moved, nested.format)",
         "            moved = Level(moved, nested.format)",
         first=43,
     ),
@@ -267,7 +267,7 @@ MUTANTS = (
     Mutant(
         "a loop of tools says what its last step says",
         "runtime/tools/toolloop.py",
-        "    return [*said, PromptNode(",
+        "    return [*nodes, PromptNode(",
         "    return [PromptNode(",
     ),
     # -- answers in several calls
@@ -275,7 +275,7 @@ MUTANTS = (
         "who reads a stream late misses its beginning",
         "runtime/answers/stream.py",
         "        self._at, self._over = 0, False",
-        '        self._at, self._over = getattr(getattr(pending, "stream", None), "_told", 0), False',
+        '        self._at, self._over = getattr(getattr(pending, "stream", None), "_delivered", 0), False',
     ),
     Mutant(
         "a stream in a prompt says what has come so far",
@@ -299,8 +299,8 @@ MUTANTS = (
     Mutant(
         "an answer that is asked again does not see what was said before",
         "runtime/answers/output.py",
-        "source = self.after(before.source, said, self._asked, before.number)",
-        "source = self.after(before.source, said, self._asked)",
+        "source = self.after(before.source, correction, self._asked, before.number)",
+        "source = self.after(before.source, correction, self._asked)",
     ),
     Mutant(
         "all samples have the first one's object",
@@ -312,7 +312,7 @@ MUTANTS = (
     Mutant(
         "samples come in the order of their answers",
         "runtime/answers/samples.py",
-        "for each in responses for sample in each.samples]",
+        "for response in responses for sample in response.samples]",
         "for each in responses[::-1] for sample in each.samples]",
     ),
     Mutant(
@@ -324,8 +324,8 @@ MUTANTS = (
     Mutant(
         "white space at a cut is kept",
         "runtime/answers/continuation.py",
-        "        kept = firm(text)\n        if len(kept)",
-        "        kept = text\n        if len(kept)",
+        "        firm_text = firm(text)\n        if len(firm_text)",
+        "        firm_text = text\n        if len(firm_text)",
     ),
     # -- continuations
     Mutant(
@@ -350,20 +350,20 @@ MUTANTS = (
     Mutant(
         "the piece after a cut is joined as it comes",
         "runtime/answers/continuation.py",
-        "            self._joint = overlap = Overlap(said)\n",
-        "            overlap = Overlap(said)\n",
+        "            self._joint = overlap = Overlap(text)\n",
+        "            overlap = Overlap(text)\n",
     ),
     Mutant(
         "what is continued is not in the prompt of the continuation",
         "runtime/answers/continuation.py",
-        "node = Straight(), continued(trunk, BegunText(before, said))",
+        "node = Straight(), continued(trunk, BegunText(before, text))",
         'node = Straight(), continued(trunk, BegunText(before, ""))',
     ),
     Mutant(
         "an answer that is asked again is not continued",
         "runtime/answers/continuation.py",
-        "return Continuation(self.call.again(address, node), self._rounds)",
-        "return Continuation(self.call.again(address, node), 0)",
+        "return Continuation(self.call.longer(address, node), self._rounds)",
+        "return Continuation(self.call.longer(address, node), 0)",
         first=30,
     ),
     # -- types and choices
@@ -382,7 +382,7 @@ MUTANTS = (
     Mutant(
         "a prompt gets the words around a value",
         "runtime/answers/output.py",
-        "return dataclasses.replace(sample, text=said), value",
+        "return dataclasses.replace(sample, text=content), value",
         "return sample, value",
     ),
     Mutant(
@@ -420,7 +420,7 @@ MUTANTS = (
     Mutant(
         "a loop of tools begins with the prompt of its caller, whatever it was given",
         "runtime/tools/toolloop.py",
-        "    frame.prompt = Prompt(nodes_of(None, given) if given is not None else node)\n",
+        "    frame.prompt = Prompt(nodes_of(None, rendered) if rendered is not None else node)\n",
         "",
     ),
     Mutant(
@@ -440,7 +440,7 @@ MUTANTS = (
     Mutant(
         "every function runs beside its caller",
         "runtime/function.py",
-        "        if program.told.parallel:\n            return program.spawn(args, kwargs)\n"
+        "        if program.decoration.parallel:\n            return program.spawn(args, kwargs)\n"
         "        settle = program.converts or (program.returns_value and _in_plain_code())\n"
         "        frame, turn = program.enter(args, kwargs)\n        return program.execute(",
         '        mode = program.asked(kwargs)\n        if mode.ctx in ("new", "copy") and _in_body():\n'
@@ -477,8 +477,8 @@ MUTANTS = (
     Mutant(
         "copied records go on growing",
         "runtime/prompts/context.py",
-        "made = PromptWriter(frame.address, Prompt(frame.tip()), frame.base)",
-        "made = PromptWriter(frame.address, frame.prompt, frame.base)",
+        "writer = PromptWriter(frame.address, Prompt(frame.tip()), frame.base)",
+        "writer = PromptWriter(frame.address, frame.prompt, frame.base)",
         first=28,
     ),
     Mutant(
@@ -511,9 +511,9 @@ MUTANTS = (
     Mutant(
         "a primed generator waits for its first step",
         "runtime/function.py",
-        "return primed(program.name, made) if program.told.auto_prime else made\n\n    return wrapper"
+        "return primed(program.name, generator) if program.decoration.auto_prime else generator\n\n    return wrapper"
         "\n\n\ndef _asyncgen",
-        "return made\n\n    return wrapper\n\n\ndef _asyncgen",
+        "return generator\n\n    return wrapper\n\n\ndef _asyncgen",
     ),
     Mutant(
         "a rendering shows the rest of a prompt in place of an answer",

@@ -284,7 +284,7 @@ def test_a_failed_tool_that_the_model_heard_of_is_no_failed_run(tmp_path: Path) 
     assert recorded(path, lambda: str(agent()), Fake(answer)) == "not found"
     trace = Trace.open(path)
     assert trace.reason == "finished" and trace.failure_counts().tools_failed == 1
-    assert not trace.failure_counts().again and row_of(path).failures.tools_failed == 1
+    assert not trace.failure_counts().has_retriable and row_of(path).failures.tools_failed == 1
     rerunner = Rerunner(path, anew=["failed"])
     assert recorded(tmp_path / "b.trace", lambda: str(agent()), Fake(lambda _: "x"), world=rerunner)
     assert not rerunner.asked and not rerunner.ran

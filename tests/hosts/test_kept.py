@@ -16,7 +16,7 @@ from appl import config
 from appl.backend import CountsTokens, PrefixCaching, offers
 from appl.errors import ConfigError
 from appl.session.entry import Entry, git_commit, program_digests
-from appl.session.kept import kept
+from appl.session.kept import memoized
 from appl.session.ownership import recording_owner
 from appl.tracing import Masker
 
@@ -156,7 +156,7 @@ def test_a_secret_that_comes_into_the_environment_is_masked_in_the_next_run(
 def test_results_are_kept_for_the_same_objects_only() -> None:
     made: list[object] = []
 
-    @kept
+    @memoized
     def make(value: list[int], name: str) -> int:
         made.append(value)
         return len(made)

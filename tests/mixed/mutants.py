@@ -124,8 +124,8 @@ SEEDED = (
     Seeded("try", "killed", Mutant(
         "a resumed run asks again what was answered",
         "tracing/replaying/resumer.py",
-        "        self.check_usable(found)\n        return Recorded(found)",
-        "        self.check_usable(found)\n        return AtEnd()",
+        "        self.check_usable(record)\n        return Recorded(record)",
+        "        self.check_usable(record)\n        return AtEnd()",
     )),
 )  # fmt: skip
 

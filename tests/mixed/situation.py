@@ -59,7 +59,7 @@ def _run(run: Any) -> Iterator[str]:
     if detection is not None:
         yield (
             f"run: busy {run.busy}, {detection.timers} timers, {detection.starting} starting, "
-            f"asked to look: {detection._asked}, {detection.waits} waits, {detection._spared} spared"
+            f"asked to look: {detection._is_scheduled}, {detection.waits} waits, {detection._spared} spared"
         )
     for name in ("_parked", "_waiting", "_held", "_running", "asked", "error", "_open"):
         if hasattr(world, name):

@@ -14,7 +14,7 @@ from appl.runtime.run import Run
 from appl.testing import Fake, Policy, Retries
 from appl.tracing import Appender, Replayer, Rerunner, Resumer, Trace
 from appl.tracing.format import block
-from appl.tracing.replaying.resumer import in_doubt, seen_in_part
+from appl.tracing.replaying.resumer import in_doubt, partly_delivered
 
 from .conftest import Project, holds
 
@@ -33,7 +33,7 @@ def cut_in_half(path: Path, to: Path) -> Path:
     middle = len(ends) // 2
     for end in sorted(ends, key=lambda end: abs(ends.index(end) - middle)):
         to.write_bytes(path.read_bytes()[:end])
-        if not seen_in_part(Trace.open(to)):
+        if not partly_delivered(Trace.open(to)):
             break
     return to
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from appl.backend.http import (
     EXCERPT,
-    asked_of,
+    describe_server,
     error_of_payload,
     errors_of_http,
     host_of,
@@ -219,8 +219,8 @@ def test_a_page_with_status_200_says_so() -> None:
 
 def test_who_was_asked_is_said_without_credentials() -> None:
     url = "https://me:secret1@gateway.example:8443/v1?key=abc"
-    assert asked_of("openai", "m", url) == "openai (model m, at gateway.example:8443)"
-    assert asked_of("openai") == "openai"
+    assert describe_server("openai", "m", url) == "openai (model m, at gateway.example:8443)"
+    assert describe_server("openai") == "openai"
     assert host_of("http://[bad") == ""
 
 

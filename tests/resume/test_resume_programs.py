@@ -12,7 +12,7 @@ from continuing import cut, ended, rehearsal, resume
 
 from appl.errors import DivergenceError
 from appl.tracing import Resumer, Trace
-from appl.tracing.replaying.resumer import seen_in_part
+from appl.tracing.replaying.resumer import partly_delivered
 from appl.tracing.replaying.tally import Tally
 
 SEEDS = [
@@ -29,7 +29,7 @@ def test_a_program_that_was_cut_off_goes_on_and_replays(tmp_path: Path, seed: in
     cut(whole, path, dice)
     for _ in range(2 if seed % 3 else 1):  # some are cut off once more
         over = ended(Trace.open(path))
-        parts = seen_in_part(Trace.open(path))
+        parts = partly_delivered(Trace.open(path))
         try:
             values, live, recalled = resume(seed, path)
         except DivergenceError as error:  # it did something with a text that is not there

@@ -109,7 +109,7 @@ def test_slots_are_taken_in_the_order_of_asking_and_none_is_lost_by_who_leaves()
         tasks[2].cancel()
         await asyncio.wait(tasks)
         assert order == [0, 3, 4]
-        assert slots.taken == 0 and slots.take_now() is not None
+        assert slots.in_use == 0 and slots.take_now() is not None
 
     asyncio.run(main())
 

@@ -199,7 +199,7 @@ class Storm:
         slots, rate = self.traffic.slots, self.traffic.rate
         outages = self.traffic.outages.values()
         return {
-            "slots": slots.taken
+            "slots": slots.in_use
             + len([turn for turn in [*slots._waiting, *slots._refused] if not turn.done()]),
             "probes": sum(outage.probe is not None for outage in outages),
             "waiting": sum(len(each._entering) + len(each._resting) for each in outages),

@@ -123,7 +123,7 @@ def test_waiting_times_are_drawn_from_seed_address_and_attempt() -> None:
     assert waits == [wait_s(retries, 7, "/f.0/gen.0", failed, 0) for failed in range(1, 9)]
     assert waits != [wait_s(retries, 8, "/f.0/gen.0", failed, 0) for failed in range(1, 9)]
     assert all(0 <= each <= min(4, 2**k) for k, each in enumerate(waits))
-    assert wait_s(retries, 7, "/f.0/gen.0", 1, asked=20) == pytest.approx(waits[0] + 20)
+    assert wait_s(retries, 7, "/f.0/gen.0", 1, retry_after=20) == pytest.approx(waits[0] + 20)
     assert wait_s(retries, 7, "/f.0/gen.0", 5000, 0) <= 4
 
 

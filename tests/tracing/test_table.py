@@ -101,7 +101,7 @@ def _allowed(content: Any, value: Any, key: RunKey) -> Any:
         return value
     if content is table.Content.DIGEST:
         return key.digest(value)
-    return None if content in (table.Content.LEFT_OUT, table.Content.ORIGINS) else ...
+    return None if content in (table.Content.OMITTED, table.Content.ORIGINS) else ...
 
 
 def test_a_field_that_declares_no_content_is_refused_by_privacy() -> None:

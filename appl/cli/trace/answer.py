@@ -33,21 +33,21 @@ from appl.tracing.reading.waits import RecordedQuestion, open_questions
 )
 @option("--by", metavar="NAME", help="who answers; by default the user of this system")
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Answer the questions of a run that waits, or list them.
 
     Of an address a part is enough that no other question has, such as `refund.0`. An approval is
     `yes`, `no`, `no: REASON`, or other arguments as a JSON object; the type of a question says what
     else can be answered. `appl trace resume RUN` goes on with the answers.
     """
-    run, answers = _parsed(given.words)
+    run, answers = _parsed(options.words)
     path = run_path(run)
     if not answers:
-        found = open_questions(Trace.open(path, home=load().home))
-        data = {"run": path.stem, "questions": [each.as_data() for each in found]}
-        print_found(given.json, data, _lines(path.stem, found))
+        questions = open_questions(Trace.open(path, home=load().home))
+        data = {"run": path.stem, "questions": [question.as_data() for question in questions]}
+        print_found(options.json, data, _lines(path.stem, questions))
         return
-    by = given.by or this_user()
+    by = options.by or this_user()
     try:
         answered = add_answers(path, answers, by=by, via="command line")
     except ValueError as error:
@@ -58,7 +58,7 @@ def command(given: Options) -> None:
         f"answered {counted(len(addresses), 'question')}: {', '.join(addresses)}; "
         f"`appl trace resume {run}` goes on"
     )
-    report_done(given.json, done, sentence)
+    report_done(options.json, done, sentence)
 
 
 def _parsed(words: tuple[str, ...]) -> tuple[str, dict[str, str]]:
@@ -75,16 +75,16 @@ def _parsed(words: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     return run, answers
 
 
-def _lines(name: str, found: list[RecordedQuestion]) -> list[str]:
-    if not found:
+def _lines(name: str, questions: list[RecordedQuestion]) -> list[str]:
+    if not questions:
         return [f"{name} asks nothing now"]
     lines: list[str] = []
-    for question in found:
+    for question in questions:
         lines.append(f"{question.address}  {question.text}")
         if question.tool:
             lines.append(f"  calls   {question.tool} with {dict(question.arguments)}")
         lines.append(f"  answer  {Form.of_data(question.form).hint}")
         if question.due is not None:
             lines.append(f"  until   {time_in_words(question.due)}")
-    lines.append(f"appl trace answer {name} {found[0].address}=VALUE")
+    lines.append(f"appl trace answer {name} {questions[0].address}=VALUE")
     return lines

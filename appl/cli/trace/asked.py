@@ -30,11 +30,11 @@ def lines(trace: Trace) -> Iterator[str]:
 
 
 def _question(question: RecordedQuestion) -> str:
-    said = f"{question.address}: {question.text} -> {question.verdict}"
+    line = f"{question.address}: {question.text} -> {question.verdict}"
     if question.answer is None:
         due = "" if question.due is None else f", until {time_in_words(question.due)}"
-        return said + due
-    return said + _value(question) + _by(question.answer)
+        return line + due
+    return line + _value(question) + _by(question.answer)
 
 
 def _value(question: RecordedQuestion) -> str:
@@ -49,9 +49,9 @@ def _value(question: RecordedQuestion) -> str:
 
 def _by(answer: Mapping[str, Any]) -> str:
     at, by, via = answer.get("at"), answer.get("by"), answer.get("via")
-    who = f" by {by}" if by else ""
+    author = f" by {by}" if by else ""
     when = f", {time_in_words(at)}" if isinstance(at, int | float) else ""
-    return f"{who}{when}" + (f" ({via})" if via else "")
+    return f"{author}{when}" + (f" ({via})" if via else "")
 
 
 def time_in_words(seconds: float) -> str:

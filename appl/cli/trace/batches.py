@@ -28,15 +28,15 @@ from appl.tracing.reading.trace import Trace
 @switch("--cancel", help="have the providers answer no more of those that are away")
 @switch("--trust", help="use it although it is not one of your own runs")
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Show the batches of a run, and ask the providers about those that are away.
 
     A batch that is cancelled ends within some minutes; what was answered by then is paid, and used
     by `appl trace resume`. The calls that were not answered fail then.
     """
-    trace = opened(run_path(given.run), {}, given.trust)
-    found = [_data(trace, batch, given.cancel) for batch in trace.batches.values()]
-    print_found(given.json, {"run": trace.path.stem, "batches": found}, _lines(trace, found))
+    trace = opened(run_path(options.run), {}, options.trust)
+    batches = [_data(trace, batch, options.cancel) for batch in trace.batches.values()]
+    print_found(options.json, {"run": trace.path.stem, "batches": batches}, _lines(trace, batches))
 
 
 def _data(trace: Trace, batch: RecordedBatch, cancels: bool) -> dict[str, Any]:
@@ -94,10 +94,10 @@ async def _found(provider: BatchProvider, batch: RecordedBatch) -> BatchStatus |
     return (await provider.find(intent)).status
 
 
-def _lines(trace: Trace, found: list[dict[str, Any]]) -> list[str]:
-    if not found:
+def _lines(trace: Trace, batches: list[dict[str, Any]]) -> list[str]:
+    if not batches:
         return [f"{trace.path.stem} has no batches"]
-    return [one_line(_line(each), 160) for each in found]
+    return [one_line(_line(batch), 160) for batch in batches]
 
 
 def _line(data: dict[str, Any]) -> str:

@@ -34,7 +34,7 @@ _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
 )
 @switch("--all", help="print every row, not the largest")
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Show what a run cost, by model, function or source line.
 
     Shows tokens and money in four kinds: spent (including failed attempts that reported their use),
@@ -44,25 +44,25 @@ def command(given: Options) -> None:
     unknown cost is shown as unknown, and a sum that lacks one as 'at least' the rest. Then it says
     what the provider's cache saved, and why calls read nothing from it.
     """
-    run = Trace.open(run_path(given.run))
-    whole, groups = _spent(run, given.by)
+    run = Trace.open(run_path(options.run))
+    whole, groups = _spent(run, options.by)
     failures = run.failure_counts()
     cache = cache_report(run.every_call(), _prices(run)) if _tells(whole) else CacheReport()
     order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)
-    kept = order if given.all else order[:_MOST]
-    rows = [{given.by: key, **groups[key].as_data()} for key in kept]
+    shown_keys = order if options.all else order[:_MOST]
+    rows = [{options.by: key, **groups[key].as_data()} for key in shown_keys]
     lines = [f"{run.path.stem}: {whole.line()}"]
     lines += [f"failed: {', '.join(failures.words(run.reason == 'finished'))}"] if failures else []
     lines.append("")
-    lines += _table(given.by, {key: groups[key] for key in kept})
-    if len(order) > len(kept):
-        lines.append(f"… and {len(order) - len(kept)} more; --all shows them")
+    lines += _table(options.by, {key: groups[key] for key in shown_keys})
+    if len(order) > len(shown_keys):
+        lines.append(f"… and {len(order) - len(shown_keys)} more; --all shows them")
     lines += ["", *cache.lines()] if cache.calls else []
     if whole.in_doubt.open_ended:
         lines.append(_OPEN_ENDED)
     sums = {**whole.as_data(), **failures.as_data()}
     data = {"total": sums, "rows": rows, "count": len(order), "cache": cache.as_data()}
-    print_found(given.json, data, lines)
+    print_found(options.json, data, lines)
 
 
 def _tells(costs: Costs) -> bool:
@@ -78,11 +78,11 @@ def _prices(run: Trace) -> Callable[[str], Price | None]:
     own, backend = prices_of(run.header), str(run.header.get("backend") or "")
 
     def price(model: str) -> Price | None:
-        found = own.get(model)
-        if found is None and model:
+        price_found = own.get(model)
+        if price_found is None and model:
             row = row_of(f"{backend}/{model}") or row_of(model)
-            found = None if row is None else row.price
-        return found
+            price_found = None if row is None else row.price
+        return price_found
 
     return price
 

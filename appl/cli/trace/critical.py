@@ -36,7 +36,7 @@ _MEANS = {
 @parameters.run
 @switch("--all", help="print the whole path")
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Show the critical path of a run, and waits that the data did not need.
 
     Follows the chain of waits from the end of a run back to its begin: the run gets shorter only if
@@ -44,28 +44,28 @@ def command(given: Options) -> None:
     prompt does not hold, and how long the run would have taken if both had been asked at once. The
     program may still need that answer, to decide what to do.
     """
-    run = Trace.open(run_path(given.run))
-    found: Critical = critical.critical(run)
-    most = None if given.all else _MOST
-    print_found(given.json, found.as_data(most), _lines(run, found, most))
+    run = Trace.open(run_path(options.run))
+    path_found: Critical = critical.critical(run)
+    most = None if options.all else _MOST
+    print_found(options.json, path_found.as_data(most), _lines(run, path_found, most))
 
 
-def _lines(trace: Trace, found: Critical, most: int | None) -> Iterator[str]:
-    yield f"{trace.path.stem}: {seconds(found.duration)}"
-    if not found.segments:
+def _lines(trace: Trace, path: Critical, most: int | None) -> Iterator[str]:
+    yield f"{trace.path.stem}: {seconds(path.duration)}"
+    if not path.segments:
         yield "nothing in it was waited for"
         return
     yield "\nthe time went to"
-    kinds = sorted(found.kinds.items(), key=lambda kind: -kind[1])
+    kinds = sorted(path.kinds.items(), key=lambda kind: -kind[1])
     rows = [
-        (f"  {kind}", seconds(took), _share(took, found.duration), _MEANS.get(kind, ""))
+        (f"  {kind}", seconds(took), _share(took, path.duration), _MEANS.get(kind, ""))
         for kind, took in kinds
     ]
     yield from columns(rows)
-    kept, count = critical.longest(found.segments, most), len(found.segments)
-    cut = f"\nthe {len(kept)} longest of the {count} parts of the path; --all shows them all"
-    yield "\nthe path" if len(kept) == count else cut
-    begin = found.segments[0].start
+    longest, count = critical.longest(path.segments, most), len(path.segments)
+    cut = f"\nthe {len(longest)} longest of the {count} parts of the path; --all shows them all"
+    yield "\nthe path" if len(longest) == count else cut
+    begin = path.segments[0].start
     yield from columns(
         (
             f"  at {seconds(step.start - begin)}",
@@ -73,35 +73,35 @@ def _lines(trace: Trace, found: Critical, most: int | None) -> Iterator[str]:
             step.kind,
             f"{step.address} {place(step.where)}".rstrip(),
         )
-        for step in kept
+        for step in longest
     )
-    yield from _waits(found)
+    yield from _waits(path)
 
 
-def _waits(found: Critical) -> Iterator[str]:
-    waits = [wait for wait in found.waits if wait.predicted < found.duration]
+def _waits(path: Critical) -> Iterator[str]:
+    waits = [wait for wait in path.waits if wait.predicted < path.duration]
     if not waits:
         return
     yield "\nbegan only after an answer that its prompt does not hold"
     for wait in waits:
-        gain = found.duration - wait.predicted
+        gain = path.duration - wait.predicted
         yield f"  {wait.address} {place(wait.where)}".rstrip()
         yield f"    after {wait.after} {place(wait.after_where)}".rstrip()
         yield (
             f"    asked at once: {seconds(wait.predicted)}, "
-            f"{seconds(gain)} ({_share(gain, found.duration)}) less"
+            f"{seconds(gain)} ({_share(gain, path.duration)}) less"
         )
 
-    yield from advice(found)
+    yield from advice(path)
 
 
-def advice(found: Critical) -> Iterator[str]:
+def advice(path: Critical) -> Iterator[str]:
     """For each function whose calls began one after another, the time lost and what to write."""
     groups: dict[str, list[int]] = {}
-    for wait in found.waits:
+    for wait in path.waits:
         name = _repeated(wait.address, wait.after)
-        if name and wait.predicted < found.duration:
-            groups.setdefault(name, []).append(found.duration - wait.predicted)
+        if name and wait.predicted < path.duration:
+            groups.setdefault(name, []).append(path.duration - wait.predicted)
     for name, gains in groups.items():
         yield (
             f"\n{len(gains) + 1} calls of {name} began one after another: started at once, up to "

@@ -47,7 +47,7 @@ _VERBS = {"changed": "changed", "added": "only in B", "removed": "only in A", "m
 )
 @switch("--all", help="print every difference, not the first")
 @parameters.as_json
-def command(given: Options) -> int:
+def command(options: Options) -> int:
     """Show what differs between two runs, first causes first.
 
     Calls are aligned by their addresses, and differences are listed in the order in which they came
@@ -55,36 +55,36 @@ def command(given: Options) -> int:
     consequence of that call.
     """
     try:
-        ignore = [word for words in given.ignore for word in words.split(",") if word]
+        ignore = [word for words in options.ignore for word in words.split(",") if word]
         unknown = sorted(set(ignore) - set(differ.ASPECTS))
         if unknown:
-            known = ", ".join(differ.ASPECTS)
-            raise UsageError(f"--ignore takes no {unknown[0]!r}; write one or more of {known}")
-        a, b = Trace.open(run_path(given.a)), Trace.open(run_path(given.b))
-        found: Diff = differ.compare(a, b, ignore)
-        most = None if given.all else _MOST
-        print_found(given.json, found.as_data(most, given.all), _lines(found, most))
-        return DIFFERENT if found.differences else SAME
+            aspects = ", ".join(differ.ASPECTS)
+            raise UsageError(f"--ignore takes no {unknown[0]!r}; write one or more of {aspects}")
+        a, b = Trace.open(run_path(options.a)), Trace.open(run_path(options.b))
+        difference: Diff = differ.compare(a, b, ignore)
+        most = None if options.all else _MOST
+        print_found(options.json, difference.as_data(most, options.all), _lines(difference, most))
+        return DIFFERENT if difference.differences else SAME
     except BrokenPipeError:
         raise
     except Exception as error:
-        explain(error, given)
+        explain(error, options)
         return exits.USAGE
 
 
-def _lines(found: Diff, most: int | None) -> Iterator[str]:
-    yield f"A  {_run(found.a, found.calls[0])}"
-    yield f"B  {_run(found.b, found.calls[1])}"
-    calls = f"{counted(found.same, 'call')} {'is' if found.same == 1 else 'are'}"
-    if not found.differences:
+def _lines(difference: Diff, most: int | None) -> Iterator[str]:
+    yield f"A  {_run(difference.a, difference.calls[0])}"
+    yield f"B  {_run(difference.b, difference.calls[1])}"
+    calls = f"{counted(difference.same, 'call')} {'is' if difference.same == 1 else 'are'}"
+    if not difference.differences:
         yield f"{calls} the same; nothing differs"
         return
-    causes, consequences = found.causes(), found.consequences()
-    differences = counted(len(found.differences), "difference")
+    causes, consequences = difference.causes(), difference.consequences()
+    differences = counted(len(difference.differences), "difference")
     yield f"{calls} the same; {differences}, {counted(len(causes), 'first cause')}"
     after: dict[str, list[Difference]] = {}
     for consequence in consequences:
-        after.setdefault(found.root(consequence), []).append(consequence)
+        after.setdefault(difference.root(consequence), []).append(consequence)
     for number, cause in enumerate(causes[:most], 1):
         yield ""
         yield from _cause(number, cause, after.get(cause.address, []), most)

@@ -82,10 +82,12 @@ def _document(run: Trace) -> Iterator[str]:
     yield from _list("returns", ([as_json(of_return(end))] for end in run.returns.values()))
     yield from _list("tools", ([as_json(used.as_data())] for used in run.tools.values()))
     yield from _list("observations", ([as_json(of_observation(o))] for o in run.observations))
-    warnings = ({"address": address, "message": said} for address, said in run.warnings)
+    warnings = ({"address": address, "message": message} for address, message in run.warnings)
     yield from _list("warnings", ([as_json(warning)] for warning in warnings))
     yield f'  "seconds": {as_json(elapsed.seconds)},\n'
-    yield from _list("failures", ([as_json(each.as_data())] for each in run.failures.values()))
+    yield from _list(
+        "failures", ([as_json(failure.as_data())] for failure in run.failures.values())
+    )
     sums = {**totals.as_data(), **run.failure_counts().as_data()}
     yield f'  "totals": {as_json(sums)}\n}}\n'
 
@@ -127,9 +129,9 @@ class _Texts:
 
     def of(self, message: Message) -> str:
         """The JSON of *message*."""
-        known = self._known.get(id(message))
-        if known is not None:
-            return known[1]
+        cached = self._known.get(id(message))
+        if cached is not None:
+            return cached[1]
         text = as_json(message.as_dict())
         if self._size > _KEPT:
             self._known, self._size = {}, 0

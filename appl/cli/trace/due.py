@@ -39,18 +39,18 @@ class Resumed:
     said: str
 
 
-def resume_due(given: Options) -> int:
+def resume_due(options: Options) -> int:
     """Go on with every run that is due; 1 if one of them failed."""
     if click.get_current_context().get_parameter_source("run") is not _DEFAULT:
         raise UsageError("--due goes on with every run that is due: leave RUN out, or --due")
     home = load().home.resolve()
-    done = [_resumed(path, home, given) for path in due_runs(home)]
+    done = [_resumed(path, home, options) for path in due_runs(home)]
     lines = [f"{one.run}  {one.state}{_because(one)}" for one in done]
-    print_found(given.json, {"resumed": [asdict(one) for one in done]}, lines)
-    if not done and not given.json:
+    print_found(options.json, {"resumed": [asdict(one) for one in done]}, lines)
+    if not done and not options.json:
         say("appl: no run is due")
     failed = [one for one in done if one.state == "failed"]
-    if failed and not given.json:
+    if failed and not options.json:
         say(f"appl: {counted(len(failed), 'run')} failed; `appl trace show RUN` shows one")
     return exits.FAILED if failed else exits.OK
 
@@ -71,9 +71,9 @@ def _is_due(path: Path, home: Path) -> bool:
         return False
 
 
-def _resumed(path: Path, home: Path, given: Options) -> Resumed:
+def _resumed(path: Path, home: Path, options: Options) -> Resumed:
     words = [sys.executable, "-m", "appl", "trace", "resume", "--quiet", str(path.resolve())]
-    words += ["--edited"] if given.edited else []
+    words += ["--edited"] if options.edited else []
     done = subprocess.run(
         words,
         cwd=_folder(path),
@@ -83,12 +83,12 @@ def _resumed(path: Path, home: Path, given: Options) -> Resumed:
         text=True,
         errors="replace",
     )
-    if not given.json:
+    if not options.json:
         sys.stdout.write(done.stdout)
     code, lines = done.returncode, done.stderr.strip().splitlines()
-    said = lines[0] if lines and code not in _STATES else ""
-    state = _STATES.get(code, "taken" if "another process" in said else "failed")
-    return Resumed(path.stem, state, code, said)
+    first_line = lines[0] if lines and code not in _STATES else ""
+    state = _STATES.get(code, "taken" if "another process" in first_line else "failed")
+    return Resumed(path.stem, state, code, first_line)
 
 
 def _folder(path: Path) -> str | None:

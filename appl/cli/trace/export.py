@@ -63,53 +63,53 @@ _FORMS = ("otel_file", "chrome", "jsonl", "markdown", "train", "train_rows")
 @switch("--from-start", help="with --otel, send also what has arrived in an earlier export")
 @switch("--salvage", help="export what is before the damage")
 @parameters.as_json
-def command(given: Options) -> int:
+def command(options: Options) -> int:
     """Write or send a run in the form of other tools, in several forms at once if you like."""
-    wanted = [form for form in _FORMS if getattr(given, form)]
-    if not wanted and not given.otel and not given.html:
+    wanted = [form for form in _FORMS if getattr(options, form)]
+    if not wanted and not options.otel and not options.html:
         raise UsageError(
             "name the form of the export: --otel URL, --otel-file, --chrome, --jsonl, …; "
             "--help lists all"
         )
-    if given.follow and (not given.otel or wanted or given.html):
+    if options.follow and (not options.otel or wanted or options.html):
         raise UsageError("--follow sends spans of a run that goes on: give it with --otel alone")
-    _check_sending(given)
-    if given.follow:
-        return _follow(run_path(given.run), given)
-    trace = Trace.open(run_path(given.run), salvage=given.salvage)
-    made = {form: _write(trace, form, getattr(given, form), given) for form in wanted}
-    if given.html:
-        made["html"] = _html(trace.path, given)
-    sent = _send(trace, given) if given.otel else None
-    if given.json and "-" not in made.values():
-        print_out(as_json({"files": made, "sent": sent.facts() if sent else None}))
+    _check_sending(options)
+    if options.follow:
+        return _follow(run_path(options.run), options)
+    trace = Trace.open(run_path(options.run), salvage=options.salvage)
+    files = {form: _write(trace, form, getattr(options, form), options) for form in wanted}
+    if options.html:
+        files["html"] = _html(trace.path, options)
+    sent = _send(trace, options) if options.otel else None
+    if options.json and "-" not in files.values():
+        print_out(as_json({"files": files, "sent": sent.facts() if sent else None}))
     return exits.FAILED if sent is not None and not sent.delivery.complete else exits.OK
 
 
-def _check_sending(given: Options) -> None:
+def _check_sending(options: Options) -> None:
     """Raise ``UsageError`` for wrong values of ``--otel``'s options, or if it is missing."""
-    if not given.otel and (given.from_start or given.deadline is not None):
-        word = "--from-start" if given.from_start else "--deadline"
+    if not options.otel and (options.from_start or options.deadline is not None):
+        word = "--from-start" if options.from_start else "--deadline"
         raise UsageError(f"{word} is for spans that are sent: give it with --otel URL")
-    if given.deadline is not None and not 0 < given.deadline < math.inf:
-        raise UsageError(f"--deadline takes a number of seconds above 0, got {given.deadline:g}")
+    if options.deadline is not None and not 0 < options.deadline < math.inf:
+        raise UsageError(f"--deadline takes a number of seconds above 0, got {options.deadline:g}")
 
 
 class _Sending:
     """The transfer of spans to a collector, with a bar on a terminal and a closing line."""
 
-    def __init__(self, trace_id: bytes, given: Options) -> None:
+    def __init__(self, trace_id: bytes, options: Options) -> None:
         from appl.tracing.exporting import delivery  # for this form only
         from appl.tracing.exporting.checkpoint import Checkpoint
         from appl.tracing.exporting.collector import Collector  # one form of export needs it
 
-        collector = Collector(given.otel)
-        self._trace_id, self._json = trace_id, given.json
+        collector = Collector(options.otel)
+        self._trace_id, self._json = trace_id, options.json
         self._checkpoint = Checkpoint(load_config().home, trace_id, collector.url)
-        if given.from_start:
+        if options.from_start:
             self._checkpoint.clear()
-        self._bar = None if given.json or not sys.stderr.isatty() else _Bar()
-        patience = delivery.Patience(total_s=given.deadline or delivery.TOTAL_S)
+        self._bar = None if options.json or not sys.stderr.isatty() else _Bar()
+        patience = delivery.Patience(total_s=options.deadline or delivery.TOTAL_S)
         watched: Any = {"watch": self._bar} if self._bar else {}
         self._courier = delivery.Courier(
             collector, checkpoint=self._checkpoint, patience=patience, **watched
@@ -138,8 +138,8 @@ class _Sending:
         say(f"appl: {self.delivery.line()}{ending}")
 
     def _advice(self) -> str:
-        again = "run the same command again"
-        return f"{again} to go on" if self._checkpoint.kept else f"{again} to start anew"
+        advice = "run the same command again"
+        return f"{advice} to go on" if self._checkpoint.kept else f"{advice} to start anew"
 
     def facts(self) -> dict[str, Any]:
         """The result for ``--json``."""
@@ -192,43 +192,43 @@ class _Bar:
         )
 
 
-def _send(trace: Trace, given: Options) -> _Sending:
+def _send(trace: Trace, options: Options) -> _Sending:
     from appl.tracing.exporting import spans  # one form of export needs it
 
-    every = spans.spans_of(trace, content=given.content, inference=given.openinference)
-    sending = _Sending(every.trace_id, given)
+    every = spans.spans_of(trace, content=options.content, inference=options.openinference)
+    sending = _Sending(every.trace_id, options)
     sending.send(every)
     sending.close()
     return sending
 
 
-def _html(path: Path, given: Options) -> str:
-    target = unused_path(Path(given.html))
+def _html(path: Path, options: Options) -> str:
+    target = unused_path(Path(options.html))
     from appl.tracing import viewer  # one form of export needs it
 
-    with contextlib.closing(viewer.View(path, salvage=given.salvage)) as view:
+    with contextlib.closing(viewer.View(path, salvage=options.salvage)) as view:
         viewer.export(viewer.Views(view), target)
-    if not given.json:
+    if not options.json:
         say(f"appl: wrote {target}")
-    return str(given.html)
+    return str(options.html)
 
 
-def _follow(path: Path, given: Options) -> int:
+def _follow(path: Path, options: Options) -> int:
     from appl.tracing.exporting import live  # one form of export needs it
 
     sending: _Sending | None = None
-    for spans in live.follow(path, content=given.content, inference=given.openinference):
-        sending = sending or _Sending(spans.trace_id, given)
+    for spans in live.follow(path, content=options.content, inference=options.openinference):
+        sending = sending or _Sending(spans.trace_id, options)
         if not sending.send(spans):
             break
     assert sending is not None  # a run has at least the span of itself
     sending.close()
-    if given.json:
+    if options.json:
         print_out(as_json({"files": {}, "sent": sending.facts()}))
     return exits.OK if sending.delivery.complete else exits.FAILED
 
 
-def _lines(trace: Trace, form: str, given: Options) -> Iterable[str]:
+def _lines(trace: Trace, form: str, options: Options) -> Iterable[str]:
     if form == "jsonl":
         from appl.tracing import tape  # one form of export needs it
 
@@ -236,10 +236,12 @@ def _lines(trace: Trace, form: str, given: Options) -> Iterable[str]:
     if form in ("train", "train_rows"):
         return _trajectories(trace, form)
     if form == "otel_file":
-        return _otlp_lines(trace, given)
+        return _otlp_lines(trace, options)
     module = importlib.import_module(f"appl.tracing.exporting.{form}")
     lines: Iterable[str]
-    lines = module.lines(trace, content=given.content) if form == "chrome" else module.lines(trace)
+    lines = (
+        module.lines(trace, content=options.content) if form == "chrome" else module.lines(trace)
+    )
     return lines
 
 
@@ -264,19 +266,19 @@ def _trajectories(trace: Trace, form: str) -> Iterator[str]:
 _SHOWN = 10
 
 
-def _otlp_lines(trace: Trace, given: Options) -> Iterator[str]:
+def _otlp_lines(trace: Trace, options: Options) -> Iterator[str]:
     """One export request per line, in the format of a collector's file receiver."""
     from appl.tracing.exporting import (
         otlp,  # one form of export needs it
         spans,  # one form of export needs it
     )
 
-    every = spans.spans_of(trace, content=given.content, inference=given.openinference)
+    every = spans.spans_of(trace, content=options.content, inference=options.openinference)
     return (json.dumps(request) for request in otlp.requests(every))
 
 
-def _write(trace: Trace, form: str, name: str, given: Options) -> str:
-    lines = _lines(trace, form, given)
+def _write(trace: Trace, form: str, name: str, options: Options) -> str:
+    lines = _lines(trace, form, options)
     if name == "-":
         for line in lines:
             sys.stdout.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
@@ -293,6 +295,6 @@ def _write(trace: Trace, form: str, name: str, given: Options) -> str:
     with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
         for line in lines:
             file.write(line + "\n")
-    if not given.json:
+    if not options.json:
         say(f"appl: wrote {path}")
     return name

@@ -36,23 +36,23 @@ _WIDTH = 92
 @parameters.another_program
 @switch("--force", help="write over what is there")
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Write a test that a recorded run answers.
 
     The pytest test runs the recorded program with its recorded arguments; the tape that answers it
     is written beside it, in tapes/. The program is run once, answered from the trace, to get its
     value. The arguments of a script are not recorded; give them after --.
     """
-    trace, program = opened(given)
+    trace, program = opened(options)
     _need_text(trace)
     test = _name(program)
-    file = Path(given.output or f"{test}.py")
+    file = Path(options.output or f"{test}.py")
     path = tape.beside(file, test)
-    _check(file, path, given.force)
+    _check(file, path, options.force)
     replayer = Replayer(trace)
     with (
         _noted(trace),
-        to_stderr(given.json or program.kind == "script"),
+        to_stderr(options.json or program.kind == "script"),
         checked(replayer),
     ):
         value = program.run(
@@ -67,7 +67,7 @@ def command(given: Options) -> None:
         done += f", after `{first}`"
     if failed := trace.failure_counts().words():
         done += f"; it passes as long as the same fail: {', '.join(failed)}"
-    report_done(given.json, data, done)
+    report_done(options.json, data, done)
 
 
 @contextlib.contextmanager
@@ -190,10 +190,10 @@ def _plain(value: object) -> object:
 
 def _secrets(value: object) -> list[str]:
     """The names of the secrets in *value*."""
-    masker, found = Masker(), list[str]()
+    masker, names = Masker(), list[str]()
     for text in _texts(value):
-        masker.text(text, found)
-    return sorted(set(found))
+        masker.text(text, names)
+    return sorted(set(names))
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -77,7 +77,7 @@ class FuzzFinding:
 @switch("--strict", help="a lasting fault that ends the program is a finding")
 @parameters.another_program
 @parameters.as_json
-def command(given: Options) -> int:
+def command(options: Options) -> int:
     """Try a recorded run with other orders and with faults, for free.
 
     Runs a recorded program many times, answered from its trace: with answers and timers in other
@@ -86,59 +86,64 @@ def command(given: Options) -> int:
     once, or at each attempt). Reports the prompts and values that depended on the order, and the
     failures that nobody handled. No token is paid and no tool runs.
     """
-    trace, program = opened(given)
-    plans = _plans(trace, given)
-    tell = (lambda line: None) if given.json else say
+    trace, program = opened(options)
+    plans = _plans(trace, options)
+    tell = (lambda line: None) if options.json else say
     tell(f"appl: {counted(len(plans), 'run')} of {counted(len(trace.calls), 'call')}, 0 tokens")
     with _quiet():
         expected = _expected(trace, program)
     findings: dict[tuple[str, ...], FuzzFinding] = {}
     unclear = 0
-    for number, each_plan in enumerate(plans, 1):
+    for number, trial in enumerate(plans, 1):
         with _quiet():
-            found = list(_tried(trace, program, each_plan, expected))
-        unclear += any(finding.kind == "unclear" for finding in found)
-        for finding in found:
+            new_findings = list(_tried(trace, program, trial, expected))
+        unclear += any(finding.kind == "unclear" for finding in new_findings)
+        for finding in new_findings:
             if finding.kind != "unclear":
-                findings.setdefault(_key(finding), finding).seeds.append(each_plan.seed)
+                findings.setdefault(_key(finding), finding).seeds.append(trial.seed)
         if number % 20 == 0 and number < len(plans):
             tell(f"appl: {number} runs, {counted(len(findings), 'finding')}")
-    return _report(list(findings.values()), unclear, given)
+    return _report(list(findings.values()), unclear, options)
 
 
-def _plans(trace: Trace, given: Options) -> list[Plan]:
+def _plans(trace: Trace, options: Options) -> list[Plan]:
     """The plans to try. Raises ``UsageError``."""
-    if given.fault is None:
-        if given.call is not None:
+    if options.fault is None:
+        if options.call is not None:
             raise UsageError(
                 "--call names the call that a fault strikes: give --fault KIND with it"
             )
-        if given.seeds < 1:
-            raise UsageError(f"--seeds is a number of runs from 1 on, got {given.seeds}")
-        seeds = range(given.seeds) if given.seed is None else [given.seed]
+        if options.seeds < 1:
+            raise UsageError(f"--seeds is a number of runs from 1 on, got {options.seeds}")
+        seeds = range(options.seeds) if options.seed is None else [options.seed]
         return [plan(trace, seed) for seed in seeds]
-    if given.call is not None and given.call not in trace.by_address:
-        hint = nearest(given.call, trace.by_address)
-        raise UsageError(f"{trace.path.name} has no call {given.call!r}{hint}")
+    if options.call is not None and options.call not in trace.by_address:
+        hint = nearest(options.call, trace.by_address)
+        raise UsageError(f"{trace.path.name} has no call {options.call!r}{hint}")
     answered = [call.address for call in trace.calls if call.response is not None]
-    calls = answered if given.call is None else [given.call]
-    return [Plan(0, given.fault, call, lasting) for call in calls for lasting in (False, True)]
+    calls = answered if options.call is None else [options.call]
+    return [Plan(0, options.fault, call, lasting) for call in calls for lasting in (False, True)]
 
 
-def _key(found: FuzzFinding) -> tuple[str, ...]:
+def _key(finding: FuzzFinding) -> tuple[str, ...]:
     """The identity of a finding: an order by its prompt, a lasting fault by its kind."""
-    where = found.address if found.kind != "unhandled" else ""
-    return found.kind, where, found.plan.fault or "", "" if where else found.text.split(" at ")[0]
+    where = finding.address if finding.kind != "unhandled" else ""
+    return (
+        finding.kind,
+        where,
+        finding.plan.fault or "",
+        "" if where else finding.text.split(" at ")[0],
+    )
 
 
-def _report(findings: list[FuzzFinding], unclear: int, given: Options) -> int:
-    counting = [finding for finding in findings if given.strict or finding.kind != "unhandled"]
-    if given.json:
+def _report(findings: list[FuzzFinding], unclear: int, options: Options) -> int:
+    counting = [finding for finding in findings if options.strict or finding.kind != "unhandled"]
+    if options.json:
         data = {"findings": [finding.as_data() for finding in findings], "unclear": unclear}
         out(as_json(data, indent=2))
     else:
         for finding in sorted(findings, key=lambda one: one.kind):
-            seeds = f" ({_seeds(finding)})" if given.fault is None else ""
+            seeds = f" ({_seeds(finding)})" if options.fault is None else ""
             out(term_safe(f"{finding.kind}: {finding.text}{seeds}"))
             if finding.details:
                 out(term_safe("  " + finding.details))
@@ -146,14 +151,14 @@ def _report(findings: list[FuzzFinding], unclear: int, given: Options) -> int:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
         more = f"; {counted(unclear, 'run')} went where nothing was recorded" if unclear else ""
         say(f"appl: {kinds or 'nothing found'}{more}")
-        if findings and given.fault is None:
-            say(f"appl: `appl trace fuzz {given.run} --seed {findings[0].seeds[0]}` repeats one")
+        if findings and options.fault is None:
+            say(f"appl: `appl trace fuzz {options.run} --seed {findings[0].seeds[0]}` repeats one")
     return exits.FAILED if counting else exits.OK
 
 
-def _seeds(found: FuzzFinding) -> str:
-    some = ", ".join(map(str, found.seeds[:_TOLD])) + ("…" if found.seeds[_TOLD:] else "")
-    return f"{'seed' if len(found.seeds) == 1 else 'seeds'} {some}"
+def _seeds(finding: FuzzFinding) -> str:
+    some = ", ".join(map(str, finding.seeds[:_TOLD])) + ("…" if finding.seeds[_TOLD:] else "")
+    return f"{'seed' if len(finding.seeds) == 1 else 'seeds'} {some}"
 
 
 @contextlib.contextmanager
@@ -189,8 +194,8 @@ def _tried(
                 )
             )
         )
-    except Exception as found:
-        error = found
+    except Exception as caught:
+        error = caught
     if fuzzer.unknown or isinstance(error, NoAnswer):
         yield FuzzFinding(plan, "unclear", "")
     elif plan.fault is None:

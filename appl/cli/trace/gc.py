@@ -30,34 +30,34 @@ T = TypeVar("T")
 @switch("--keep-failed", help="keep those that failed or crashed besides")
 @switch("--dry-run", help="only say what would be removed")
 @parameters.as_json
-def gc(given: Options) -> None:
+def gc(options: Options) -> None:
     """Remove the oldest runs beyond an age, a number or a size.
 
     The limits default to the settings keep_age, keep_runs, keep_size and keep_failed. Runs that are
     running, imported, or marked by `appl trace keep` stay.
     """
     config = load()
-    retention = _retention(given, automatic_removal.retention_of(config))
+    retention = _retention(options, automatic_removal.retention_of(config))
     if not retention.limits:
         raise UsageError(
             "there is no limit on the runs to keep; give --age, --runs or --size, or set "
             "keep_age, keep_runs or keep_size"
         )
     going = removals(index.rows(config.home), retention, datetime.now(UTC))
-    if not given.dry_run:
+    if not options.dry_run:
         going = [candidate for candidate in going if _gone(candidate)]
         index.rows(config.home)
-    _report(going, given)
+    _report(going, options)
 
 
-def _retention(given: Options, usual: Retention) -> Retention:
-    if given.runs is not None and given.runs < 0:
-        raise UsageError(f"--runs must be a number of at least 0, got {given.runs}")
+def _retention(options: Options, usual: Retention) -> Retention:
+    if options.runs is not None and options.runs < 0:
+        raise UsageError(f"--runs must be a number of at least 0, got {options.runs}")
     return Retention(
-        usual.age if given.age is None else _read("--age", run_filter.length, given.age),
-        usual.runs if given.runs is None else given.runs,
-        usual.size if given.size is None else _read("--size", run_filter.size, given.size),
-        usual.failed or given.keep_failed,
+        usual.age if options.age is None else _read("--age", run_filter.length, options.age),
+        usual.runs if options.runs is None else options.runs,
+        usual.size if options.size is None else _read("--size", run_filter.size, options.size),
+        usual.failed or options.keep_failed,
     )
 
 
@@ -76,27 +76,27 @@ def _gone(removal: Removal) -> bool:
         return False
 
 
-def _report(going: list[Removal], given: Options) -> None:
+def _report(going: list[Removal], options: Options) -> None:
     size = sum(candidate.row.size for candidate in going)
-    if going and not given.json:
+    if going and not options.json:
         rows = [(old.row.name, bytes_shown(old.row.size), old.reason) for old in going]
         out("\n".join(columns(rows)))
     runs = [{"name": old.row.name, "size": old.row.size, "reason": old.reason} for old in going]
-    data = {"removed": runs, "size": size, "dry_run": given.dry_run}
-    verb = "would remove" if given.dry_run else "removed"
+    data = {"removed": runs, "size": size, "dry_run": options.dry_run}
+    verb = "would remove" if options.dry_run else "removed"
     done = f"{verb} {counted(len(going), 'run')}, {bytes_shown(size)}"
-    report_done(given.json, data, done)
+    report_done(options.json, data, done)
 
 
 @appl_command("keep", example="appl trace keep last")
 @parameters.runs
 @switch("--off", help="take the mark away")
 @parameters.as_json
-def keep(given: Options) -> None:
+def keep(options: Options) -> None:
     """Mark runs so that `appl trace gc` leaves them."""
-    paths = run_paths(given.runs)
+    paths = run_paths(options.runs)
     for path in paths:
-        keep_marks.keep(path, not given.off)
-    verb, names = "no longer kept" if given.off else "kept", ", ".join(p.stem for p in paths)
-    data = {"runs": [str(path) for path in paths], "kept": not given.off}
-    report_done(given.json, data, f"{verb}: {names}")
+        keep_marks.keep(path, not options.off)
+    verb, names = "no longer kept" if options.off else "kept", ", ".join(p.stem for p in paths)
+    data = {"runs": [str(path) for path in paths], "kept": not options.off}
+    report_done(options.json, data, f"{verb}: {names}")

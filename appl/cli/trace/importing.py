@@ -21,17 +21,19 @@ from appl.tracing.keeping.run_import import take_in
 @switch("--trust", help="sign it as a run of your own")
 @switch("--salvage", help="take what is before the damage")
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Import a trace from somewhere else.
 
     The trace is checked and copied into the folder `imported`, where it can be shown, compared and
     exported. Commands that run a program because of it ask for --trust.
     """
-    home, owner = load().home, new_owner() if given.trust else None
-    for file in given.files:
+    home, owner = load().home, new_owner() if options.trust else None
+    for file in options.files:
         need_trace(Path(file))
-    made = [take_in(Path(file), home, owner=owner, salvage=given.salvage) for file in given.files]
-    if given.json:
-        out(as_json({"imported": [str(path) for path in made], "trusted": given.trust}))
-    for path in made if not given.json else ():
+    imported = [
+        take_in(Path(file), home, owner=owner, salvage=options.salvage) for file in options.files
+    ]
+    if options.json:
+        out(as_json({"imported": [str(path) for path in imported], "trusted": options.trust}))
+    for path in imported if not options.json else ():
         say(f"appl: imported as {path.stem}")

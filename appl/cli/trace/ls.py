@@ -39,28 +39,28 @@ T = TypeVar("T")
 @option("--sort", type=WordChoice(ORDERS), default="began", help="the order of the list")
 @switch("--reverse", help="oldest or smallest first")
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """List the recorded runs, newest first.
 
     WORDs must all be in the names of run, program and models. TIME is a length (2h, 3d) before now,
     or a date (2026-01-31, UTC).
     """
     home = load().home
-    wanted = _wanted(given)
-    if given.n < 0:
-        raise UsageError(f"-n is a number of runs, 0 for all, got {given.n}")
+    wanted = _wanted(options)
+    if options.n < 0:
+        raise UsageError(f"-n is a number of runs, 0 for all, got {options.n}")
     every = index.rows(home)
-    runs = found(every, wanted, given.sort, given.reverse)
-    runs = runs[: given.n] if given.n > 0 else runs
-    if runs or given.json:
+    runs = found(every, wanted, options.sort, options.reverse)
+    runs = runs[: options.n] if options.n > 0 else runs
+    if runs or options.json:
         data = [{**row.as_data(), "reason": row.state} for row in runs]
-        lines = columns(_table(runs, given.sort))
-        if given.waiting:
+        lines = columns(_table(runs, options.sort))
+        if options.waiting:
             waits = [_waits(row) for row in runs]
-            data = [{**each, "waits": some} for each, some in zip(data, waits, strict=True)]
+            data = [{**row, "waits": some} for row, some in zip(data, waits, strict=True)]
             for row, some in zip(runs, waits, strict=True):
                 lines += _waited(row.name, some)
-        print_found(given.json, data, lines)
+        print_found(options.json, data, lines)
     elif not every:
         say(f"appl: no run is recorded in {home / 'runs'}")
     else:
@@ -79,24 +79,24 @@ def _waits(row: RunRow) -> list[dict[str, object]]:
 
 
 def _waited(name: str, waits: list[dict[str, object]]) -> list[str]:
-    return [f"{name}  {each['address']}  {each['kind']}: {each['text']}" for each in waits]
+    return [f"{name}  {wait['address']}  {wait['kind']}: {wait['text']}" for wait in waits]
 
 
-def _wanted(given: Options) -> RunFilter:
+def _wanted(options: Options) -> RunFilter:
     now = datetime.now(UTC)
-    cost = given.min_cost
+    cost = options.min_cost
     if cost is not None and not 0 <= cost < 1e12:
         raise UsageError(f"--min-cost must be a number of at least 0, got {cost}")
     return RunFilter(
-        program=given.program,
-        states=(*(given.state or ()), *(("waiting",) if given.waiting else ())),
-        since=_moment("--since", given.since, now),
-        until=_moment("--until", given.until, now),
-        model=given.model,
-        failed=given.failed,
+        program=options.program,
+        states=(*(options.state or ()), *(("waiting",) if options.waiting else ())),
+        since=_moment("--since", options.since, now),
+        until=_moment("--until", options.until, now),
+        model=options.model,
+        failed=options.failed,
         cost=None if cost is None else round(cost * 1e6),
-        calls=given.min_calls,
-        words=tuple(given.words),
+        calls=options.min_calls,
+        words=tuple(options.words),
     )
 
 

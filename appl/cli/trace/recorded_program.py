@@ -86,21 +86,21 @@ class RecordedProgram:
             sys.argv = before
 
 
-def opened(given: Options) -> tuple[Trace, RecordedProgram]:
+def opened(options: Options) -> tuple[Trace, RecordedProgram]:
     """The run that the command names, and its program. Raises ``UsageError``.
 
     Every command that starts a recorded program, or uses recorded answers, opens the run here.
     """
-    path = run_path(given.run)
-    line = f"{click.get_current_context().command_path} {shlex.quote(given.run)} --trust"
+    path = run_path(options.run)
+    line = f"{click.get_current_context().command_path} {shlex.quote(options.run)} --trust"
     try:
-        require_own(path, given.trust, f"write `{line}`")
+        require_own(path, options.trust, f"write `{line}`")
     except UntrustedTrace as error:
         raise UsageError(str(error)) from None
     trace = Trace.open(path, home=load_config().home)
-    given.recorded = path.stem
-    program: str | None = getattr(given, "program", None)
-    return trace, recorded(trace, _entry(trace, program, given.trust), given.script_arguments)
+    options.recorded = path.stem
+    program: str | None = getattr(options, "program", None)
+    return trace, recorded(trace, _entry(trace, program, options.trust), options.script_arguments)
 
 
 def note_changes(trace: Trace, since: str) -> None:
@@ -122,12 +122,12 @@ def recorded(trace: Trace, entry: dict[str, Any], words: Iterable[str]) -> Recor
         )
     argv = tuple(str(word) for word in entry.get("argv") or ())
     argc = entry.get("argc") or 0
-    found = RecordedProgram(
+    program = RecordedProgram(
         kind, file, str(entry.get("function")), argv, argc, trace.path.name, tuple(words)
     )
     if kind == "script":
-        _check_script(found)
-    return found
+        _check_script(program)
+    return program
 
 
 def _check_script(program: RecordedProgram) -> None:

@@ -19,19 +19,19 @@ from appl.tracing import Replayer, Trace
 @parameters.recorded_program
 @parameters.another_program
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Run a recorded program again, answered from its trace.
 
     Every call is answered from the trace; a call that the trace does not answer is an error. The
     arguments of a script are not recorded; give them after --.
     """
-    trace, program = opened(given)
+    trace, program = opened(options)
     note_changes(trace, "the recording")
     shower = PlainDisplay(quiet=True)
     replayer = Replayer(trace)
-    with to_stderr(given.json), checked(replayer):
+    with to_stderr(options.json), checked(replayer):
         value = program.run(lambda: replay_session(replayer, instruments=[shower]))
-    _report(value, trace, shower, given.json)
+    _report(value, trace, shower, options.json)
 
 
 def _report(value: object, trace: Trace, shower: PlainDisplay, as_document: bool) -> None:

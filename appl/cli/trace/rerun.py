@@ -62,7 +62,7 @@ _WIDTH = 200
 @with_settings
 @parameters.as_json
 @parameters.quiet
-def command(given: Options) -> None:
+def command(command_options: Options) -> None:
     """Run an edited program again, and ask only what differs.
 
     A call with the same content as a recorded one gets the recorded answer: first of its place,
@@ -72,83 +72,87 @@ def command(given: Options) -> None:
     that raised (of map and as_completed, and functions started by call); in such items, failed
     tools run again too. The arguments of a script are not recorded; give them after --.
     """
-    trace, program = recorded_program.opened(given)
-    if not given.edited and not given.json:
+    trace, program = recorded_program.opened(command_options)
+    if not command_options.edited and not command_options.json:
         recorded_program.note_changes(trace, trace.path.stem)
-    sets = pairs(given.sets, "--set", "CALL.OPTION=VALUE")
+    sets = pairs(command_options.sets, "--set", "CALL.OPTION=VALUE")
     options = {
-        "pins": pairs(given.pin, "--pin", "CALL=TEXT"),
+        "pins": pairs(command_options.pin, "--pin", "CALL=TEXT"),
         "sets": {key: json_or_text(text) for key, text in sets.items()},
-        "anew": given.anew,
-        "keep_failures": given.keep_failures,
+        "anew": command_options.anew,
+        "keep_failures": command_options.keep_failures,
     }
-    if given.dry_run:
-        _predict(lambda number: Predictor(trace, rehearsal=number, **options), program, given)
+    if command_options.dry_run:
+        _predict(
+            lambda number: Predictor(trace, rehearsal=number, **options), program, command_options
+        )
     else:
-        _rerun(Rerunner(trace, **options), program, given)
+        _rerun(Rerunner(trace, **options), program, command_options)
 
 
 def _predict(
-    predictor: Callable[[int], Predictor], program: recorded_program.RecordedProgram, given: Options
+    predictor: Callable[[int], Predictor],
+    program: recorded_program.RecordedProgram,
+    options: Options,
 ) -> None:
     def performed(number: int) -> tuple[Predictor, BaseException | None]:
-        made = predictor(number)
-        error = _performed(made, program, given)
-        if isinstance(error, InvalidOption) and given.sets:
+        attempt = predictor(number)
+        error = _performed(attempt, program, options)
+        if isinstance(error, InvalidOption) and options.sets:
             raise UsageError(str(error)) from None  # what was to be set, and no guess, is wrong
         if number == 0:
-            _check_used(made)
-        return made, error
+            _check_used(attempt)
+        return attempt, error
 
     with to_stderr(True):
-        found = foreseen(performed)
-    if given.json:
-        out(as_json(found.as_data()))
+        prediction = foreseen(performed)
+    if options.json:
+        out(as_json(prediction.as_data()))
     else:
-        out("\n".join(one_line(line, _WIDTH) for line in found.lines()))
+        out("\n".join(one_line(line, _WIDTH) for line in prediction.lines()))
 
 
 def _performed(
-    predictor: Predictor, program: recorded_program.RecordedProgram, given: Options
+    predictor: Predictor, program: recorded_program.RecordedProgram, options: Options
 ) -> BaseException | None:
     """Run the program; return what has ended it, as a guess may not suit it."""
     try:
         with imported_anew():
-            program.run(lambda: prediction_session(predictor, settings_of(given)))
+            program.run(lambda: prediction_session(predictor, settings_of(options)))
     except (Exception, BrokenOff) as stopped:
         return stopped
     return None
 
 
-def _rerun(rerunner: Rerunner, program: recorded_program.RecordedProgram, given: Options) -> None:
-    shower = display(quiet=given.quiet or given.json)
-    path = new_trace(given)
+def _rerun(rerunner: Rerunner, program: recorded_program.RecordedProgram, options: Options) -> None:
+    shower = display(quiet=options.quiet or options.json)
+    path = new_trace(options)
     report = RerunReport(rerunner)
 
     def opener() -> Session:
-        given.session = rerun_session(
+        options.session = rerun_session(
             rerunner,
-            settings_of(given),
+            settings_of(options),
             entry=program.entry,
             path=path,
             instruments=[shower, report.tally],
             say=shower.tell,
         )
-        given.counts = shower.counts
-        return given.session
+        options.counts = shower.counts
+        return options.session
 
-    with shower, to_stderr(given.json), settled(rerunner):
+    with shower, to_stderr(options.json), settled(rerunner):
         value = program.run(opener)
-    assert given.session is not None
-    report.path = given.session.path
+    assert options.session is not None
+    report.path = options.session.path
     _check_used(rerunner)
     where = str(report.path) if report.path else None
     data = {**report.as_data(), "trace": where, "parent": str(rerunner.trace.path)}
-    print_value(given.json, value, data)
-    for line in () if given.quiet or given.json else report.lines():
+    print_value(options.json, value, data)
+    for line in () if options.quiet or options.json else report.lines():
         say(f"appl: {one_line(line, _WIDTH)}")
-    if not (given.quiet or given.json):
-        say_next(given.session.failures_line())
+    if not (options.quiet or options.json):
+        say_next(options.session.failures_line())
 
 
 def _check_used(rerunner: Rerunner) -> None:

@@ -40,7 +40,7 @@ from appl.tracing.replaying.tally import Tally
 @wait
 @parameters.as_json
 @parameters.quiet
-def command(given: Options) -> int | None:
+def command(options: Options) -> int | None:
     """Continue a run that was broken off, or that waits.
 
     The program runs again, answered from its trace as far as that goes; then the rest is asked, and
@@ -50,35 +50,35 @@ def command(given: Options) -> int | None:
     With --due no RUN is named: each run whose time or answer has come goes on in a process of its
     own, for a timer such as cron.
     """
-    if given.due:
+    if options.due:
         from appl.cli.trace import due  # one in a hundred resumes needs it
 
-        return due.resume_due(given)
-    overrides = settings_of(given)
-    trace, program = recorded_program.opened(given)
-    assume = pairs(given.assume, "--assume", "CALL=TEXT")
-    resumer = Resumer(trace, edited=given.edited, rerun=given.rerun, assume=assume)
-    shower = display(quiet=given.quiet or given.json)
+        return due.resume_due(options)
+    overrides = settings_of(options)
+    trace, program = recorded_program.opened(options)
+    assume = pairs(options.assume, "--assume", "CALL=TEXT")
+    resumer = Resumer(trace, edited=options.edited, rerun=options.rerun, assume=assume)
+    shower = display(quiet=options.quiet or options.json)
 
     def opener() -> Session:
-        given.session = resume_session(resumer, overrides, instruments=[shower], say=shower.tell)
-        given.counts = shower.counts
-        leave_batches(given.session, given)
+        options.session = resume_session(resumer, overrides, instruments=[shower], say=shower.tell)
+        options.counts = shower.counts
+        leave_batches(options.session, options)
         shower.tell(f"appl: going on with {shown(resumer.trace.path)}: {there(resumer)}")
-        return given.session
+        return options.session
 
-    with shower, to_stderr(given.json), settled(resumer):
+    with shower, to_stderr(options.json), settled(resumer):
         value = program.run(opener)
-    assert given.session is not None and given.session.tally is not None
-    _report(value, resumer, given.session.tally, given)
+    assert options.session is not None and options.session.tally is not None
+    _report(value, resumer, options.session.tally, options)
     return None
 
 
-def _report(value: object, resumer: Resumer, tally: Tally, given: Options) -> None:
+def _report(value: object, resumer: Resumer, tally: Tally, options: Options) -> None:
     unasked = [call.address for call in resumer.unasked()]
     data = {**tally.as_data(), "unasked": unasked, "trace": str(resumer.trace.path)}
-    print_value(given.json, value, data)
-    if given.quiet or given.json:
+    print_value(options.json, value, data)
+    if options.quiet or options.json:
         return
     say(f"appl: {tally.line()}")
     if unasked:

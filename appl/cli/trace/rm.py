@@ -20,14 +20,14 @@ from appl.tracing.keeping import index, side_files
 @parameters.runs
 @parameters.yes
 @parameters.as_json
-def rm(given: Options) -> None:
+def rm(options: Options) -> None:
     """Remove recorded runs.
 
     The key of a private run is removed with it. You are asked first, unless --yes is given.
     """
     home, done = load().home, list[Path]()
-    paths = run_paths(given.runs)
-    if not _confirmed(given, paths):
+    paths = run_paths(options.runs)
+    if not _confirmed(options, paths):
         say("appl: nothing was done")
         return
     try:
@@ -35,19 +35,19 @@ def rm(given: Options) -> None:
             side_files.remove(path, home)
             done.append(path)
     finally:
-        if done and not given.json:
+        if done and not options.json:
             say(f"appl: removed {counted(len(done), 'run')}")
     index.rows(home)  # which forgets their names too
-    if given.json:
+    if options.json:
         out(as_json({"done": [str(path) for path in done]}))
 
 
-def _confirmed(given: Options, paths: list[Path]) -> bool:
+def _confirmed(options: Options, paths: list[Path]) -> bool:
     """True if the user wants *paths*, which are listed first, to be removed.
 
     Raises ``UsageError`` if nobody can be asked.
     """
-    require_user(given, "remove")
-    for path in paths if not given.yes else ():
+    require_user(options, "remove")
+    for path in paths if not options.yes else ():
         say(f"  {term_safe(path.name)}")
-    return user_agrees(given, f"remove {counted(len(paths), 'run')}?")
+    return user_agrees(options, f"remove {counted(len(paths), 'run')}?")

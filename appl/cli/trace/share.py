@@ -23,21 +23,21 @@ from appl.tracing.keeping.shared_copy import share
 @switch("--content", help="leave prompts and answers in")
 @option("--redact", metavar="module:function", help="what each text passes; default: the setting")
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Write one redacted file of a run, to be given away.
 
     It holds calls, times, tokens, costs, models and names of functions, without any text, path,
     host or argument. With --content, it also holds prompts and answers, without known secrets and
     without texts that look like a key.
     """
-    source = run_path(given.run)
-    target = Path(given.out) if given.out else Path(f"{source.stem}.shared.trace")
+    source = run_path(options.run)
+    target = Path(options.out) if options.out else Path(f"{source.stem}.shared.trace")
     unused_path(target, "give another name as --out FILE")
-    named = given.redact or load().redact
-    hook = function_named(named) if named and given.content else None
-    calls = share(source, target, content=given.content, redact=hook)
+    named = options.redact or load().redact
+    hook = function_named(named) if named and options.content else None
+    calls = share(source, target, content=options.content, redact=hook)
     size = target.stat().st_size
-    data = {"file": str(target), "calls": calls, "size": size, "content": given.content}
-    texts = "with prompts and answers" if given.content else "without any text"
+    data = {"file": str(target), "calls": calls, "size": size, "content": options.content}
+    texts = "with prompts and answers" if options.content else "without any text"
     done = f"{target}: {counted(calls, 'call')}, {bytes_shown(size)}, {texts}"
-    report_done(given.json, data, done)
+    report_done(options.json, data, done)

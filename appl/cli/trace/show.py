@@ -58,40 +58,40 @@ _TOKENS = (
 @switch("--plain", help="print the prompt of a call without its origins")
 @parameters.as_json
 @parameters.salvage
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Show a run, or one of its calls.
 
     A run is shown as the tree of its functions and calls, with time, tokens, cost and source lines.
     A call is shown with its whole prompt and the origin of each part: the line that wrote it, or
     the call whose answer it is.
     """
-    run, address = _names(given.names)
+    run, address = _names(options.names)
     if address:
-        _show_call(given, run_path(run), address)
-    elif given.json:
+        _show_call(options, run_path(run), address)
+    elif options.json:
 
         def begun() -> None:
-            given.json = False  # there is one document and no more
+            options.json = False  # there is one document and no more
 
-        document.write(run_path(run), given.salvage, begun)
+        document.write(run_path(run), options.salvage, begun)
     else:
-        most = sys.maxsize if given.all else _MOST
-        found = Summary.of(Trace.open(run_path(run), salvage=given.salvage), most)
-        out("\n".join(_run_lines(found)))
-        first = next((row.address for row in found.rows if isinstance(row, RecordedCall)), None)
-        say_next(after_show(found.trace.path, load().home, first))
+        most = sys.maxsize if options.all else _MOST
+        summary = Summary.of(Trace.open(run_path(run), salvage=options.salvage), most)
+        out("\n".join(_run_lines(summary)))
+        first = next((row.address for row in summary.rows if isinstance(row, RecordedCall)), None)
+        say_next(after_show(summary.trace.path, load().home, first))
 
 
-def _show_call(given: Options, path: Path, address: str) -> None:
-    run = Trace.open(path, salvage=given.salvage)
+def _show_call(options: Options, path: Path, address: str) -> None:
+    run = Trace.open(path, salvage=options.salvage)
     call, written = _call(run, address), Written(path.stat().st_size)
     if isinstance(call, RecordedCall):
-        lines = (f"{line}\n" for line in _whole(run, call, given.plain))
-        parts = document.of_call(run, call) if given.json else lines
+        lines = (f"{line}\n" for line in _whole(run, call, options.plain))
+        parts = document.of_call(run, call) if options.json else lines
         for text in document.gathered(parts, written):
             out(text, end="")
     else:
-        out(as_json(call.as_data(), indent=2) if given.json else "\n".join(_whole_tool(call)))
+        out(as_json(call.as_data(), indent=2) if options.json else "\n".join(_whole_tool(call)))
 
 
 def _names(names: list[str]) -> tuple[str, str | None]:
@@ -106,9 +106,9 @@ def _names(names: list[str]) -> tuple[str, str | None]:
 
 
 def _call(run: Trace, address: str) -> RecordedCall | ToolUse:
-    found = run.by_address.get(address) or run.tools.get(address)
-    if found is not None:
-        return found
+    call = run.by_address.get(address) or run.tools.get(address)
+    if call is not None:
+        return call
     every = itertools.chain(run.by_address, run.tools)
     hint = nearest(address, list(itertools.islice(every, _HINTED)))
     if not address.startswith("/"):
@@ -116,23 +116,23 @@ def _call(run: Trace, address: str) -> RecordedCall | ToolUse:
     raise UsageError(f"{run.path.name} has no call {address!r}{hint}")
 
 
-def _run_lines(found: Summary) -> Iterator[str]:
-    trace, head = found.trace, jsonable(found.trace.header)
+def _run_lines(summary: Summary) -> Iterator[str]:
+    trace, head = summary.trace, jsonable(summary.trace.header)
     began = trace.began()
     when = f"{began:%Y-%m-%d %H:%M:%S} UTC" if began else "at an unknown time"
-    took = tree.span(found.functions.values())
+    took = tree.span(summary.functions.values())
     yield term_safe(f"{trace.path.stem}: {_state(trace)}, {when}, {took / 1e6:.1f} s")
     yield term_safe(f"  program  {_program(head)}")
     yield term_safe(
         f"  answers  {_who(head)}, seed {head.get('seed')}"
         + (f", git {head['git']}" if head.get("git") else "")
     )
-    yield f"  calls    {sums_line(found.totals.as_data())}"
-    if found.costs.reused.calls or not found.costs.is_free:
-        yield f"  cost     {found.costs.line()}"
-    if found.tools:
-        failed = f", {found.tools_failed} failed" if found.tools_failed else ""
-        yield f"  tools    {found.tools} called{failed}"
+    yield f"  calls    {sums_line(summary.totals.as_data())}"
+    if summary.costs.reused.calls or not summary.costs.is_free:
+        yield f"  cost     {summary.costs.line()}"
+    if summary.tools:
+        failed = f", {summary.tools_failed} failed" if summary.tools_failed else ""
+        yield f"  tools    {summary.tools} called{failed}"
     yield from _batches(trace)
     yield from _failures(trace)
     yield from _asked(trace)
@@ -145,28 +145,28 @@ def _run_lines(found: Summary) -> Iterator[str]:
     for address, message in trace.warnings[:_WARNINGS]:
         where = f"{address}: " if address else ""
         yield f"  warning  {one_line(where + message, 200)}"
-    yield from _evaluations(found)
+    yield from _evaluations(summary)
     yield ""
-    yield from tree.lines(found, partial(_outcome_in, trace))
-    if found.more:
-        yield f"… and {found.more} more calls; --all shows them. By function:"
-        yield from tree.by_function(found)
+    yield from tree.lines(summary, partial(_outcome_in, trace))
+    if summary.more:
+        yield f"… and {summary.more} more calls; --all shows them. By function:"
+        yield from tree.by_function(summary)
 
 
-def _evaluations(found: Summary) -> Iterator[str]:
+def _evaluations(summary: Summary) -> Iterator[str]:
     """The tables of the last evaluations in the run."""
-    if not any(scope.rpartition("/")[2].startswith("evaluate.") for scope in found.scopes):
+    if not any(scope.rpartition("/")[2].startswith("evaluate.") for scope in summary.scopes):
         return
     from appl.parts.evaluation.trace_reading import all_recorded  # few runs evaluate
 
-    for each in all_recorded(found.trace)[-_TABLES:]:
-        lines = each.title(), *each.table(), *each.notes()
+    for evaluation in all_recorded(summary.trace)[-_TABLES:]:
+        lines = evaluation.title(), *evaluation.table(), *evaluation.notes()
         yield from ("", *map(term_safe, lines))
 
 
 def _asked(trace: Trace) -> Iterator[str]:
     """What people were asked, with their answers, and what the run waits for."""
-    if not any(seen.kind in ("asked", "waiting") for seen in trace.observations):
+    if not any(observation.kind in ("asked", "waiting") for observation in trace.observations):
         return
     from appl.cli.trace.asked import lines  # few runs ask people, or wait for days
 
@@ -196,14 +196,14 @@ def _failures(trace: Trace) -> Iterator[str]:
         return
     yield f"  failed   {', '.join(counts.words(trace.reason == 'finished'))}"
     shown = trace.failures.counted_items() or [*trace.failures.values()]
-    for each in shown[:_FAILURES]:
-        yield f"           {one_line(f'{each.address}: {_error(each.error)}', 150)}"
+    for failure in shown[:_FAILURES]:
+        yield f"           {one_line(f'{failure.address}: {_error(failure.error)}', 150)}"
     if len(shown) > _FAILURES:
         yield f"           … and {len(shown) - _FAILURES} more"
-    if not counts.again:
+    if not counts.has_retriable:
         return
-    again = f"appl trace rerun {trace.path.stem} --anew failed"
-    yield term_safe(f"           `{again}` asks only those again")
+    command = f"appl trace rerun {trace.path.stem} --anew failed"
+    yield term_safe(f"           `{command}` asks only those again")
 
 
 def _error(error: BaseException | None) -> str:
@@ -225,8 +225,8 @@ def _program(head: dict[str, object]) -> str:
 
 def sums_line(totals: dict[str, object]) -> str:
     """The sums of calls and tokens in *totals*, those that are there, as a line."""
-    found = totals.get("tokens", totals)
-    tokens = found if isinstance(found, dict) else {}
+    sums = totals.get("tokens", totals)
+    tokens = sums if isinstance(sums, dict) else {}
     named = [f"{tokens[key]} {word}" for key, word in _TOKENS if tokens.get(key) is not None]
     counts = [
         f"{totals[key]} {key.replace('_', ' ')}"
@@ -409,10 +409,10 @@ def _classes(response: Response) -> list[str]:
         (used.written_1h_tokens, "written to it for an hour"),
         (used.reasoning_tokens, "of reasoning"),
     ]
-    found = [f"{count} {word}" for count, word in words if count]
-    found += [f"tier {term_safe(used.tier)}"] if used.tier else []
+    phrases = [f"{count} {word}" for count, word in words if count]
+    phrases += [f"tier {term_safe(used.tier)}"] if used.tier else []
     miss = response.cache_miss
-    return found if miss is None else [*found, f"cache not read: {term_safe(miss)}"]
+    return phrases if miss is None else [*phrases, f"cache not read: {term_safe(miss)}"]
 
 
 def _attempt(failed: Attempt) -> str:
@@ -431,8 +431,8 @@ def _speaker(message: Message) -> str:
     """The role of a message, with its name and the call that it answers."""
     of = f", answers {message.tool_call_id}" if message.tool_call_id else ""
     failed = ", failed" if message.has_error else ""
-    name, given = f" {message.name}" if message.name else "", message.provider_fields
-    more = f", with {', '.join(given.names)}" if given is not None else ""
+    name, fields = f" {message.name}" if message.name else "", message.provider_fields
+    more = f", with {', '.join(fields.names)}" if fields is not None else ""
     return term_safe(f"{message.role}{name}{of}{failed}{more}")
 
 

@@ -24,7 +24,7 @@ _MOST, _WIDTH = 20, 100
 @parameters.run
 @switch("--all", help="print every call, not the oldest")
 @parameters.as_json
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Show what a running program waits for, read from its growing trace.
 
     Shows which calls and tools of a run are in progress, for how long, the results of their
@@ -32,34 +32,34 @@ def command(given: Options) -> None:
     in progress then. `appl ctl` contacts a live run itself.
     """
     now = time.time_ns()
-    found = Summary.of(Trace.open(run_path(given.run)), 0)
-    data = _data(found, now)
-    print_found(given.json, data, _lines(data, None if given.all else _MOST))
+    summary = Summary.of(Trace.open(run_path(options.run)), 0)
+    data = _data(summary, now)
+    print_found(options.json, data, _lines(data, None if options.all else _MOST))
 
 
-def _data(found: Summary, now: int) -> dict[str, object]:
-    trace = found.trace
+def _data(summary: Summary, now: int) -> dict[str, object]:
+    trace = summary.trace
     live = trace.state == "running"
-    last = found.last
+    last = summary.last
     at = now if live else last
-    waiting = sorted(found.waiting.values(), key=lambda item: item.started or 0)
+    waiting = sorted(summary.waiting.values(), key=lambda item: item.started or 0)
     return {
         "run": trace.path.stem,
         "state": trace.state,
         "reason": trace.reason,
-        "calls": found.totals.calls,
-        "answered": found.totals.answered,
+        "calls": summary.totals.calls,
+        "answered": summary.totals.answered,
         "silent_us": max((at - last) // 1000, 0) if live else None,
-        "undelivered": found.undelivered,
-        "waiting": [_waiting(item, at, found) for item in waiting],
+        "undelivered": summary.undelivered,
+        "waiting": [_waiting(item, at, summary) for item in waiting],
     }
 
 
-def _waiting(item: RecordedCall | ToolUse, at: int, found: Summary) -> dict[str, object]:
+def _waiting(item: RecordedCall | ToolUse, at: int, summary: Summary) -> dict[str, object]:
     def age(then: int | None) -> int | None:
         if then is None:
             return None
-        return max((at - found.trace.wall(then, item.incarnation)) // 1000, 0)
+        return max((at - summary.trace.wall(then, item.incarnation)) // 1000, 0)
 
     data: dict[str, object] = {
         "address": item.address,

@@ -31,15 +31,15 @@ class _PrintedNode:
     below: dict[str, _PrintedNode] = field(default_factory=dict)
 
 
-def lines(found: Summary, outcome: Outcome) -> list[str]:
-    """The rows of *found* as a tree; *outcome* describes the outcome of a call."""
+def lines(summary: Summary, outcome: Outcome) -> list[str]:
+    """The rows of *summary* as a tree; *outcome* describes the outcome of a call."""
     root = _PrintedNode()
-    for call in found.rows:
+    for call in summary.rows:
         node = root
         for part in call.address.strip("/").split("/"):
             node = node.below.setdefault(part, _PrintedNode())
         node.call = call
-    rows = list(_rows(found, root, "", 0, outcome))
+    rows = list(_rows(summary, root, "", 0, outcome))
     if not rows:
         return []
     head: Row = ("CALL", "TIME", "TOKENS", "CACHED", "COST", "LINE", "")
@@ -47,7 +47,7 @@ def lines(found: Summary, outcome: Outcome) -> list[str]:
 
 
 def _rows(
-    found: Summary, root: _PrintedNode, path: str, depth: int, outcome: Outcome
+    summary: Summary, root: _PrintedNode, path: str, depth: int, outcome: Outcome
 ) -> Iterator[Row]:
     todo = [(path, depth, iter(root.below.items()))]
     while todo:
@@ -61,17 +61,17 @@ def _rows(
         while child.call is None and len(child.below) == 1:
             ((name, child),) = child.below.items()
             label, address = f"{label}/{name}", f"{address}/{name}"
-        yield _row(found, child, address, _INDENT * depth + one_line(label, _NAME), outcome)
+        yield _row(summary, child, address, _INDENT * depth + one_line(label, _NAME), outcome)
         todo.append((address, depth + 1, iter(child.below.items())))
 
 
-def _row(found: Summary, node: _PrintedNode, address: str, label: str, outcome: Outcome) -> Row:
+def _row(summary: Summary, node: _PrintedNode, address: str, label: str, outcome: Outcome) -> Row:
     call = node.call
     if isinstance(call, RecordedCall):
         return label, _took(call), *_used(call), place(call.where) or "-", outcome(call)
     if call is not None:
         return label, _took(call), "-", "-", "-", place(call.where) or "-", outcome(call)
-    scope, total = found.scopes.get(address), found.sums.get(address)
+    scope, total = summary.scopes.get(address), summary.sums.get(address)
     where = place(f"{scope.file}:{scope.line}") if scope is not None and scope.file else "-"
     if total is None:
         return label, "-", "-", "-", "-", where, ""
@@ -110,25 +110,25 @@ def _counts(total: Sum) -> str:
 def _without_empty(rows: list[Row]) -> list[Row]:
     """*rows* without those columns about tokens and cost that are empty."""
     unsaid = {"-", "?", "0", "$0", "0+0", "?+?"}
-    kept = [
+    columns = [
         i for i in range(len(rows[0])) if i not in (2, 3, 4) or {r[i] for r in rows[1:]} - unsaid
     ]
-    return [tuple(row[i] for i in kept) for row in rows]
+    return [tuple(row[i] for i in columns) for row in rows]
 
 
 def span(sums: Iterable[Sum]) -> int:
     """The time from the first begin to the last end of *sums*, in microseconds."""
-    known = [subtree for subtree in sums if subtree.begin is not None and subtree.end is not None]
-    begins = [subtree.begin for subtree in known if subtree.begin is not None]
-    return max((subtree.end or 0 for subtree in known), default=0) - min(begins, default=0)
+    timed = [subtree for subtree in sums if subtree.begin is not None and subtree.end is not None]
+    begins = [subtree.begin for subtree in timed if subtree.begin is not None]
+    return max((subtree.end or 0 for subtree in timed), default=0) - min(begins, default=0)
 
 
-def by_function(found: Summary) -> list[str]:
+def by_function(summary: Summary) -> list[str]:
     """The totals of a run's functions, those with most calls first."""
-    names = sorted(found.functions, key=lambda name: -found.functions[name].calls)
+    names = sorted(summary.functions, key=lambda name: -summary.functions[name].calls)
     rows: list[Row] = [("  FUNCTION", "CALLS", "TIME", "TOKENS", "CACHED", "COST")]
     for name in names[:_FUNCTIONS]:
-        total = found.functions[name]
+        total = summary.functions[name]
         calls = f"{total.calls or total.tools}{f' ({total.failed} failed)' if total.failed else ''}"
         rows.append((f"  {one_line(name, _NAME)}", calls, seconds(total.busy), *_totals(total)))
     more = len(names) - _FUNCTIONS

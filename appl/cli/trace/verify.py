@@ -42,16 +42,16 @@ _REPLAYS = {
     help="check too that this run asked and was answered the same; exit code 1 if not",
 )
 @parameters.as_json
-def verify_command(given: Options) -> int:
+def verify_command(options: Options) -> int:
     """Check every block, reference and digest of traces.
 
     Traces are read from the first byte to the last: checksums and sequence of the blocks,
     references, and digests of prompts and parameters, which are computed again.
     """
-    other = None if given.against is None else run_path(given.against)
-    verdicts = [_verified(path, other) for path in run_paths(given.runs or ["last"])]
+    other = None if options.against is None else run_path(options.against)
+    verdicts = [_verified(path, other) for path in run_paths(options.runs or ["last"])]
     data = [{**verdict.as_data(), "own": is_own(verdict.path)} for verdict in verdicts]
-    print_found(given.json, data, [line for verdict in verdicts for line in _lines(verdict)])
+    print_found(options.json, data, [line for verdict in verdicts for line in _lines(verdict)])
     if not all(verdict.good for verdict in verdicts):
         return exits.TRACE
     differ = (verdict.against is not None and verdict.against.differs for verdict in verdicts)
@@ -96,17 +96,17 @@ def _lines(verdict: Verdict) -> list[str]:
 @argument("run", metavar="RUN", shell_complete=parameters.RUNS, help=RUN)
 @option("-o", "--out", metavar="FILE", help="default: RUN.salvaged.trace beside it")
 @parameters.as_json
-def salvage_command(given: Options) -> None:
+def salvage_command(options: Options) -> None:
     """Copy the part before the damage into a new trace.
 
     The new trace can be shown, replayed and resumed. The damaged one stays unchanged.
     """
-    source = run_path(given.run)
-    target = Path(given.out) if given.out else source.with_suffix(".salvaged.trace")
+    source = run_path(options.run)
+    target = Path(options.out) if options.out else source.with_suffix(".salvaged.trace")
     unused_path(target, "give another name as --out FILE")
-    found = salvage(source, target)
+    scan = salvage(source, target)
     end_here(target, owner())
-    facts = {"blocks": found.blocks, "lost_bytes": found.torn, "damaged": found.damaged}
-    lost = f"{bytes_shown(found.torn)} behind them left out" if found.torn else "all there is"
-    done = f"{target} holds {counted(found.blocks, 'block')}, {lost}"
-    report_done(given.json, {"file": str(target), **facts}, done)
+    facts = {"blocks": scan.blocks, "lost_bytes": scan.torn, "damaged": scan.damaged}
+    lost = f"{bytes_shown(scan.torn)} behind them left out" if scan.torn else "all there is"
+    done = f"{target} holds {counted(scan.blocks, 'block')}, {lost}"
+    report_done(options.json, {"file": str(target), **facts}, done)

@@ -55,36 +55,36 @@ The page shows a run that goes on as it grows. It asks nobody but this command.
 @option("--port", type=int, default=0, metavar="N", help="port; 0: one that is free")
 @parameters.salvage
 @switch("--json", help="print the line as JSON")
-def command(given: Options) -> None:
+def command(options: Options) -> None:
     """Show recorded runs in the browser, or write one as one HTML file.
 
     Without RUN it lists all runs: search, filters, cost by day, scores of evaluations. Of a run it
     shows calls, timeline, graph, prompts, shared prefixes, critical path, cost, search, and the
     differences from another run.
     """
-    if not 0 <= given.port < 1 << 16:
-        raise UsageError(f"--port is a number from 0 to 65535, got {given.port}")
-    if given.html:
-        unused_path(Path(given.html))
-    home = _folder(given)
+    if not 0 <= options.port < 1 << 16:
+        raise UsageError(f"--port is a number from 0 to 65535, got {options.port}")
+    if options.html:
+        unused_path(Path(options.html))
+    home = _folder(options)
     if home is not None:
         with contextlib.closing(viewer.RunList(home, answers=_answer)) as listed:
-            _serve(listed, None, given)
+            _serve(listed, None, options)
         return
     with contextlib.ExitStack() as held:
-        runs = [given.run or "last", *([given.diff] if given.diff else [])]
+        runs = [options.run or "last", *([options.diff] if options.diff else [])]
         views = viewer.Views(
             *(
                 held.enter_context(
-                    contextlib.closing(viewer.View(run_path(run), salvage=given.salvage))
+                    contextlib.closing(viewer.View(run_path(run), salvage=options.salvage))
                 )
                 for run in runs
             )
         )
-        if given.html:
-            _write(views, given)
+        if options.html:
+            _write(views, options)
         else:
-            _serve(views, _answer(run_path(runs[0])), given)
+            _serve(views, _answer(run_path(runs[0])), options)
 
 
 def _folder(given: Options) -> Path | None:
@@ -105,26 +105,26 @@ def _home_of(folder: Path) -> Path:
     return folder / ".appl" if (folder / ".appl").is_dir() else folder
 
 
-def _write(views: viewer.Views, given: Options) -> None:
-    size = viewer.export(views, given.html)
-    done = f"wrote {given.html} ({size / 1e6:.1f} MB)"
-    report_done(given.json, {"html": given.html, "bytes": size}, done)
+def _write(views: viewer.Views, options: Options) -> None:
+    size = viewer.export(views, options.html)
+    done = f"wrote {options.html} ({size / 1e6:.1f} MB)"
+    report_done(options.json, {"html": options.html, "bytes": size}, done)
 
 
 def _serve(
     shown: viewer.Views | viewer.RunList,
     answer: Callable[[str, str], str] | None,
-    given: Options,
+    options: Options,
 ) -> None:
-    with _server(shown, given.port, answer) as server:
+    with _server(shown, options.port, answer) as server:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         line = {"ready": True, "url": server.url, "pid": os.getpid()}
-        out(json.dumps(line) if given.json else server.url)
-        if not given.json:
+        out(json.dumps(line) if options.json else server.url)
+        if not options.json:
             what = "the runs" if isinstance(shown, viewer.RunList) else "the run"
             say(f"appl: showing {what} at this address until Ctrl-C")
         with contextlib.suppress(KeyboardInterrupt), _door(server.url) as door:
-            if not given.no_open:  # a browser in the terminal keeps the thread that opens it
+            if not options.no_open:  # a browser in the terminal keeps the thread that opens it
                 threading.Thread(target=_open, args=(door,), daemon=True).start()
             server.wait()
 

@@ -96,8 +96,8 @@ class BatchBackend:
                 )
             try:
                 if isinstance(outcome, bytes):
-                    found: Response = read_answer(item, outcome)
-                    return found
+                    response: Response = read_answer(item, outcome)
+                    return response
                 error: BackendError = _unpaid(outcome)
             except BackendError as malformed:
                 error = malformed
@@ -140,7 +140,7 @@ def _is_apart(request: Request) -> bool:
 def _unpaid(outcome: Any) -> BackendError:
     """The error of an item, for which nothing is paid; a copy, as several calls may get it."""
     assert isinstance(outcome, BackendError)
-    made = type(outcome)(*outcome.args)
-    made.status, made.retry_after, made.worked = outcome.status, outcome.retry_after, False
-    made.retriable = outcome.retriable
-    return made
+    copy = type(outcome)(*outcome.args)
+    copy.status, copy.retry_after, copy.worked = outcome.status, outcome.retry_after, False
+    copy.retriable = outcome.retriable
+    return copy

@@ -113,18 +113,20 @@ class Batch:
     ) -> Batch:
         """The batch of *record*, made by an earlier process; *others* are known not to be it."""
         facts = record.facts
-        made = cls(record.key, str(facts.get("kind")), backend, provider, around)
-        made._places = {item: made._name(at) for at, item in enumerate(record.items())}
-        intent, file = made.intent, facts.get("file")
+        batch = cls(record.key, str(facts.get("kind")), backend, provider, around)
+        batch._places = {item: batch._name(at) for at, item in enumerate(record.items())}
+        intent, file = batch.intent, facts.get("file")
         intent.count, intent.others = len(record.calls), others
         intent.wall = moment_of(facts.get("wall")) or 0.0
         intent.file = file if isinstance(file, str) else None
-        made._known, made._was_read = record.id, record.state == "ended"
+        batch._known, batch._was_read = record.id, record.state == "ended"
         files = [intent.file] if intent.file else []
         named = facts.get("files")
         files += named if isinstance(named, list) else []
-        made._files = tuple(dict.fromkeys(each for each in files if isinstance(each, str)))
-        return made
+        batch._files = tuple(
+            dict.fromkeys(file_id for file_id in files if isinstance(file_id, str))
+        )
+        return batch
 
     def add(self, questions: Sequence[Question]) -> None:
         """Take in *questions*, before it is sent."""
@@ -222,14 +224,14 @@ class Batch:
         while True:
             try:
                 async with asyncio.timeout(_REQUEST_S):
-                    found = await self._provider.find(self.intent)
+                    search = await self._provider.find(self.intent)
             except (BackendError, TimeoutError) as error:
                 if isinstance(error, BackendError) and not error.retriable:
                     raise
             else:
-                if found.status is not None:
-                    return found.status
-                if not found.candidates and time.time() >= self.intent.wall + plan.doubt_s:
+                if search.status is not None:
+                    return search.status
+                if not search.candidates and time.time() >= self.intent.wall + plan.doubt_s:
                     raise self._in_doubt()
             await asyncio.sleep(pause)
             pause = min(2 * pause, plan.longest_s)
@@ -260,13 +262,13 @@ class Batch:
 
     async def _read(self, status: BatchStatus) -> None:
         """Wait until it has ended, and hand out what has come of it."""
-        plan, pause, asked = self._around.plan, self._around.plan.first_s, False
+        plan, pause, is_cancelling = self._around.plan, self._around.plan.first_s, False
         self.show(status)
         while not status.ended:
-            if self._given_up and not asked:
+            if self._given_up and not is_cancelling:
                 await self._cancel(status.id)
-                asked, pause = True, plan.first_s
-            await self._pause(pause, asked)
+                is_cancelling, pause = True, plan.first_s
+            await self._pause(pause, is_cancelling)
             pause = min(1.5 * pause, plan.longest_s)
             status = self.status = await self._patient_look(status.id)
         self.status = status
@@ -286,11 +288,13 @@ class Batch:
         counts, files = [status.done, status.total], list(status.files)
         self._note("ended", counts=counts, word=status.word, files=files)
 
-    async def _pause(self, seconds: float, asked: bool) -> None:
+    async def _pause(self, seconds: float, is_cancelling: bool) -> None:
         """Wait, but not past the moment at which it is given up."""
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and (asked or not self._given_up):
-            await asyncio.sleep(min(left, 1.0))
+        while (remaining_s := until - time.monotonic()) > 0 and (
+            is_cancelling or not self._given_up
+        ):
+            await asyncio.sleep(min(remaining_s, 1.0))
 
     async def _cancel(self, id: str) -> None:
         try:
@@ -313,9 +317,9 @@ class Batch:
 
     def _outcome(self, name: str) -> Outcome:
         assert self._outcomes is not None and self.status is not None
-        found = self._outcomes.get(name)
-        if found is not None:
-            return found
+        outcome = self._outcomes.get(name)
+        if outcome is not None:
+            return outcome
         if self.status.missing is not None:
             return self.status.missing
         return BackendUnavailable(

@@ -93,12 +93,12 @@ class Gathering:
         self._providers[name] = provider
 
     def go_on(
-        self, trace: Trace, resent: Collection[str] = (), known: Mapping[str, str] = _NONE
+        self, trace: Trace, resent: Collection[str] = (), identities: Mapping[str, str] = _NONE
     ) -> None:
         """Go on with the batches of *trace*, whose run this one resumes; before it begins.
 
-        Those with the keys *resent* are not at the provider, the user says; of others the names
-        that it has for them are *known* by key.
+        Those with the keys *resent* are not at the provider, the user says; the names
+        that it has for others are *identities*, by key.
         """
         self._trace = trace
         began = trace.began()
@@ -107,12 +107,12 @@ class Gathering:
             if batch.key in resent and batch.is_away:
                 batch.state = "refused"
                 self.note(batch.key, "refused", {}, ())
-            elif batch.key in known and batch.is_away:
-                batch.facts["id"], batch.state = known[batch.key], "sent"
-                self.note(batch.key, "sent", {"id": known[batch.key]}, ())
-            asked = [item for item in batch.items() if self._is_open(item[0], batch)]
-            self._recorded |= dict.fromkeys(asked, batch)
-            if not asked and batch.state in ("gathered", "refused", "ended"):
+            elif batch.key in identities and batch.is_away:
+                batch.facts["id"], batch.state = identities[batch.key], "sent"
+                self.note(batch.key, "sent", {"id": identities[batch.key]}, ())
+            unanswered = [item for item in batch.items() if self._is_open(item[0], batch)]
+            self._recorded |= dict.fromkeys(unanswered, batch)
+            if not unanswered and batch.state in ("gathered", "refused", "ended"):
                 self._leftovers.append(batch)
 
     def _is_open(self, address: str, batch: RecordedBatch) -> bool:
@@ -175,18 +175,18 @@ class Gathering:
 
     def _joined(self, recorded: RecordedBatch, backend: str) -> Batch:
         """The batch of an earlier process, which is looked for from now on."""
-        found = self.batches.get(recorded.key)
-        if found is None:
-            found = self._of_record(recorded, backend)
-            self.batches[recorded.key] = found
+        batch = self.batches.get(recorded.key)
+        if batch is None:
+            batch = self._of_record(recorded, backend)
+            self.batches[recorded.key] = batch
             if not self.waits:
-                found.give_up()
-            self.start(found.go_on())
-        return found
+                batch.give_up()
+            self.start(batch.go_on())
+        return batch
 
     def _of_record(self, record: RecordedBatch, backend: str) -> Batch:
-        known = () if self._trace is None else self._trace.batches.values()
-        others = frozenset(batch.id for batch in known if batch.id is not None)
+        earlier = () if self._trace is None else self._trace.batches.values()
+        others = frozenset(batch.id for batch in earlier if batch.id is not None)
         return Batch.recorded(record, backend, self._providers[backend], self, others)
 
     # -- levels
@@ -236,10 +236,12 @@ class Gathering:
 
     def away(self, backend: str) -> Iterator[Awaited]:
         """The calls to *backend* that keep the process no longer."""
-        left = [each for each in self.batches.values() if each.backend == backend and each.is_left]
-        for batch in left:
+        leaving = [
+            batch for batch in self.batches.values() if batch.backend == backend and batch.is_left
+        ]
+        for batch in leaving:
             yield from batch.awaited()
-        kinds = {batch.intent.kind for batch in left}
+        kinds = {batch.intent.kind for batch in leaving}
         for kind in kinds:
             for question in self._waiting.get((backend, kind), ()):
                 yield Awaited(question.place[0], "batch", "waits for the batch before it", None)
@@ -250,14 +252,14 @@ class Gathering:
         within = self.plan.within_s
         if within is None or self._alarm is not None:
             return
-        left = self._began + within - time.time()
-        self._alarm = asyncio.get_running_loop().call_later(max(left, 0.0), self._is_late)
+        remaining_s = self._began + within - time.time()
+        self._alarm = asyncio.get_running_loop().call_later(max(remaining_s, 0.0), self._is_late)
 
     def _is_late(self) -> None:
         """Nobody waits any more: what is gathered is asked at once, what is away is cancelled."""
         self.waits = False
         waiting, self._waiting = self._waiting, {}
-        for question in [each for several in waiting.values() for each in several]:
+        for question in [question for questions in waiting.values() for question in questions]:
             question.end("at once")
         for batch in self.batches.values():
             batch.give_up()
@@ -340,16 +342,16 @@ _CLOSE_S = 30.0
 
 def parts(questions: Sequence[Question], most_items: int, most_bytes: int) -> list[list[Question]]:
     """*questions* in parts, each of which fits into one batch."""
-    found: list[list[Question]] = []
+    groups: list[list[Question]] = []
     size = 0
     for question in questions:
         own = len(question.item.body) + _AROUND
-        if not found or len(found[-1]) == most_items or size + own > most_bytes:
-            found.append([])
+        if not groups or len(groups[-1]) == most_items or size + own > most_bytes:
+            groups.append([])
             size = 0
-        found[-1].append(question)
+        groups[-1].append(question)
         size += own
-    return found
+    return groups
 
 
 _AROUND = 256

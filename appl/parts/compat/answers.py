@@ -39,38 +39,38 @@ _REPLACED = {
 }
 
 
-def of_gen(extra: dict[str, object], known: Container[str], typed: bool) -> dict[str, object]:
+def of_gen(extra: dict[str, object], parameters: Container[str], typed: bool) -> dict[str, object]:
     """The options that *extra* gives in older words; they are removed from it.
 
-    Words in *known* belong to the backend and stay. ``max_retries`` is translated only for a
+    Words in *parameters* belong to the backend and stay. ``max_retries`` is translated only for a
     *typed* answer.
     """
     _check(extra, typed)
-    found: dict[str, Any] = {}
-    if "mock_response" in extra and "mock_response" not in known:
-        found["cache"] = mocked(extra.pop("mock_response"))
+    fields: dict[str, Any] = {}
+    if "mock_response" in extra and "mock_response" not in parameters:
+        fields["cache"] = mocked(extra.pop("mock_response"))
         told_once("gen(mock_response=…)", "a test with appl.testing.Scripted")
-    if "num_retries" in extra and "num_retries" not in known:
+    if "num_retries" in extra and "num_retries" not in parameters:
         del extra["num_retries"]
         told_once("gen(num_retries=…)", "[retries] attempts into appl.toml")
     typed = typed or extra.get("response_model") is not None
     for old, new in WORDS.items():
-        if old in extra and old not in known and (typed or old != "max_retries"):
+        if old in extra and old not in parameters and (typed or old != "max_retries"):
             value = extra.pop(old)
             if value is not None:
-                found[new] = _asks(value) if old == "max_retries" else value
+                fields[new] = _asks(value) if old == "max_retries" else value
             if old != "_ctx":
                 told_once(f"gen({old}=…)", f"gen({new}=…)")
-    return found
+    return fields
 
 
 def processed(
-    fields: dict[str, Any], extra: dict[str, Any], words: dict[str, Any], given: object
+    fields: dict[str, Any], extra: dict[str, Any], words: dict[str, Any], messages_option: object
 ) -> None:
     """Let ``messages_process_func`` and ``postprocess_args`` change a question.
 
     The first gets the conversation and returns another, the second gets and returns the arguments
-    in OpenAI's words. Both see *given* messages or the prompt, whose answers are waited for.
+    in OpenAI's words. Both see *messages_option* or the prompt, with finished answers.
     """
     of_messages, of_all = (
         extra.pop("messages_process_func", None),
@@ -78,12 +78,12 @@ def processed(
     )
     if of_messages is not None:
         told_once("gen(messages_process_func=…)", "gen(messages=…)")
-        words["messages"] = given = of_messages(_conversation(given))
+        words["messages"] = messages_option = of_messages(_conversation(messages_option))
     if of_all is None:
         return
     told_once("gen(postprocess_args=…)", "gen(messages=…) and the options that are meant")
     before = {name: value for name, value in fields.items() if value not in (None, ())}
-    messages = _conversation(given).as_list()
+    messages = _conversation(messages_option).as_list()
     after = of_all({**before, **extra, "messages": messages})
     if not isinstance(after, Mapping) or "messages" not in after:
         raise InvalidOption(
@@ -100,13 +100,13 @@ def processed(
             extra[name] = value
 
 
-def _conversation(given: Any) -> Conversation:
-    """The messages *given*, or the prompt of the running function."""
-    if given is None:
+def _conversation(messages: Any) -> Conversation:
+    """The conversation of *messages*, or the prompt of the running function."""
+    if messages is None:
         return (context_here() or PromptContext()).messages
-    if isinstance(given, str):
-        return Conversation([UserMessage(given)])
-    return given.messages if isinstance(given, PromptContext) else Conversation(given)
+    if isinstance(messages, str):
+        return Conversation([UserMessage(messages)])
+    return messages.messages if isinstance(messages, PromptContext) else Conversation(messages)
 
 
 class _Mock:
@@ -142,10 +142,10 @@ def mocked(answer: object) -> NamedStore:
 
 
 def _check(extra: dict[str, object], typed: bool) -> None:
-    given = extra.get("_ctx")
-    if given is not None and not isinstance(given, PromptWriter):
+    context = extra.get("_ctx")
+    if context is not None and not isinstance(context, PromptWriter):
         raise InvalidOption(
-            f"gen(_ctx=...) takes a PromptContext, got {given!r:.80}; for messages write "
+            f"gen(_ctx=...) takes a PromptContext, got {context!r:.80}; for messages write "
             "gen(messages=...)"
         )
     if typed and extra.get("response_model") is not None:
@@ -155,7 +155,9 @@ def _check(extra: dict[str, object], typed: bool) -> None:
         )
 
 
-def of_sampling(fields: dict[str, object], extra: dict[str, object], known: Container[str]) -> None:
+def of_sampling(
+    fields: dict[str, object], extra: dict[str, object], parameters: Container[str]
+) -> None:
     """Translate OpenAI's words in *fields* and *extra* to those of today, in *fields*.
 
     ``logprobs=True, top_logprobs=k`` is ``logprobs=k``, ``max_completion_tokens`` ``max_tokens``.
@@ -163,7 +165,7 @@ def of_sampling(fields: dict[str, object], extra: dict[str, object], known: Cont
     if isinstance(fields["logprobs"], bool):
         fields["logprobs"] = 0 if fields["logprobs"] else None
     for old, new in (("top_logprobs", "logprobs"), ("max_completion_tokens", "max_tokens")):
-        if old not in extra or old in known:
+        if old not in extra or old in parameters:
             continue
         value = extra.pop(old)
         if value is not None and fields[new] not in (None, 0, value):
@@ -182,8 +184,8 @@ def _asks(retries: object) -> int:
 
 def instead(option: str) -> str:
     """A hint in place of the *option* of ``gen`` that has gone; an empty string for others."""
-    found = _REPLACED.get(option)
-    return f"; {found}" if found else ""
+    replacement = _REPLACED.get(option)
+    return f"; {replacement}" if replacement else ""
 
 
 # -- the calls of tools
@@ -196,8 +198,10 @@ def filter_of(answer: Any, filter: object, options: dict[str, object]) -> object
     """
     for name in options:
         if name not in _TOOL_WORDS:
-            known = ("filter", "parallel", "timeout")
-            raise UnknownOption(f"run_tool_calls has no option {name!r}{nearest(name, known)}")
+            options_of_filter = ("filter", "parallel", "timeout")
+            raise UnknownOption(
+                f"run_tool_calls has no option {name!r}{nearest(name, options_of_filter)}"
+            )
         told_once(f"run_tool_calls({name}=…)", _TOOL_WORDS[name])
     function = options.get("filter_fn")
     if function is None:

@@ -39,13 +39,13 @@ def attribute(owner: object, value: object, name: str) -> object:
 def options(
     fields: dict[str, object],
     extra: dict[str, object],
-    known: Set[str],
+    parameters: Set[str],
     typed: bool,
     messages: object = None,
 ) -> dict[str, object]:
     """Put what *extra* says of the sampling into *fields*; return the other options."""
-    answers.of_sampling(fields, extra, known)
-    words = answers.of_gen(extra, known, typed)
+    answers.of_sampling(fields, extra, parameters)
+    words = answers.of_gen(extra, parameters, typed)
     if {"postprocess_args", "messages_process_func"} & extra.keys():
         answers.processed(fields, extra, words, words.get("messages", messages))
     return words
@@ -63,19 +63,19 @@ def arguments(f: Any, arguments: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in arguments.items() if name != "executor_type"}
 
 
-def decorator(options: dict[str, object], known: Collection[str]) -> dict[str, object]:
-    """The *options* of ``ppl`` under the names in *known*. Raises ``UnknownOption``."""
+def decorator(options: dict[str, object], parameters: Collection[str]) -> dict[str, object]:
+    """The *options* of ``ppl`` under the names in *parameters*. Raises ``UnknownOption``."""
     meant = {name: value for name, value in options.items() if name != _IDLE}
-    found = renamed("@ppl", meant, _DECORATOR, known)
-    if "docstring_as" in found:
-        found["docstring_as"] = "user" if found["docstring_as"] else None
-    return found
+    options_renamed = renamed("@ppl", meant, _DECORATOR, parameters)
+    if "docstring_as" in options_renamed:
+        options_renamed["docstring_as"] = "user" if options_renamed["docstring_as"] else None
+    return options_renamed
 
 
-def context(ctx: str, known: Collection[str]) -> str:
-    """The context in *known* that ``ppl(ctx=…)`` means: ``copy`` was written ``copy_ctx``."""
+def context(ctx: str, contexts: Collection[str]) -> str:
+    """The context in *contexts* that ``ppl(ctx=…)`` means: ``copy`` was written ``copy_ctx``."""
     name = ctx.removesuffix("_ctx")
-    if name == ctx or name not in known:
+    if name == ctx or name not in contexts:
         return ctx
     told_once(f"ctx={ctx!r}", f"ctx={name!r}")
     return name

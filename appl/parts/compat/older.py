@@ -38,18 +38,21 @@ def _users_level() -> int:
 
 
 def renamed(
-    where: str, given: Mapping[str, object], names: Mapping[str, str], known: Collection[str] = ()
+    where: str,
+    options: Mapping[str, object],
+    names: Mapping[str, str],
+    parameters: Collection[str] = (),
 ) -> dict[str, object]:
-    """*given* under the names of today. Raises ``UnknownOption`` for a name that never existed.
+    """*options* under the names of today. Raises ``UnknownOption`` for a name that never existed.
 
-    *known* are the options of today; the error suggests the nearest.
+    *parameters* are the options of today; the error suggests the nearest.
     """
-    found: dict[str, object] = {}
-    for old, value in given.items():
+    renamed_options: dict[str, object] = {}
+    for old, value in options.items():
         if old not in names:
-            hint = nearest(old, (*known, *names))
-            listed = f" (known: {', '.join(known)})" if known else ""
+            hint = nearest(old, (*parameters, *names))
+            listed = f" (known: {', '.join(parameters)})" if parameters else ""
             raise UnknownOption(f"{where} has no option {old!r}{hint}{listed}")
         told_once(f"{where}({old}=…)", f"{names[old]}=")
-        found[names[old]] = value
-    return found
+        renamed_options[names[old]] = value
+    return renamed_options

@@ -20,14 +20,14 @@ class _Parser(argparse.ArgumentParser):
     """A parser that collects ``--appl.key value`` in ``args.appl``."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        found, rest = super().parse_known_args(args, namespace)
+        parsed, rest = super().parse_known_args(args, namespace)
         ours = argparse.Namespace()
-        for name, value in list(vars(found).items()):
+        for name, value in list(vars(parsed).items()):
             if name.startswith(_PREFIX):
-                delattr(found, name)
+                delattr(parsed, name)
                 _put(ours, name.removeprefix(_PREFIX), value)
-        found.appl = ours
-        return found, rest
+        parsed.appl = ours
+        return parsed, rest
 
 
 def _put(table: argparse.Namespace, name: str, value: object) -> None:
@@ -53,8 +53,8 @@ def get_parser(
     for key in KEYS.values():
         group.add_argument(f"--{_PREFIX}{key.name}", metavar="VALUE", help=key.help)
     for name in _MODELS:
-        told = "the default model" if name == "default" else f"what gen({name!r}) asks"
-        group.add_argument(f"--{_PREFIX}default_servers.{name}", metavar="MODEL", help=told)
+        help_text = "the default model" if name == "default" else f"what gen({name!r}) asks"
+        group.add_argument(f"--{_PREFIX}default_servers.{name}", metavar="MODEL", help=help_text)
     return parser
 
 
@@ -65,10 +65,10 @@ def update_appl_configs(settings: argparse.Namespace | Mapping[str, object]) -> 
 
 def _given(settings: argparse.Namespace | Mapping[str, object]) -> dict[str, object]:
     table = vars(settings) if isinstance(settings, argparse.Namespace) else settings
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for key, value in table.items():
         if isinstance(value, argparse.Namespace | Mapping):
             value = _given(value) or None
         if value is not None:
-            found[key] = value
-    return found
+            values[key] = value
+    return values

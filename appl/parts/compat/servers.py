@@ -95,14 +95,14 @@ class Servers:
 
 def read(servers: Mapping[str, object], origin: str) -> Servers:
     """The servers of the file *origin*, or of ``appl.init``. Raises ``ConfigError``."""
-    found = Servers()
+    servers_read = Servers()
     tables = [server for server in servers.values() if isinstance(server, Mapping)]
     templates = {table.get("template") for table in tables}
     for name in servers:
         table = _with_template(name, servers, origin)
         if table.get("model") or name not in templates:
-            _Server(name, table, origin).add_to(found)
-    return found
+            _Server(name, table, origin).add_to(servers_read)
+    return servers_read
 
 
 def full_name(model: str) -> str:
@@ -119,16 +119,16 @@ class _Server:
     table: Mapping[str, Any]
     origin: str
 
-    def add_to(self, found: Servers) -> None:
-        """Add the translation of this server to *found*."""
+    def add_to(self, servers: Servers) -> None:
+        """Add the translation of this server to *servers*."""
         self._check()
-        model = self._model(found)
-        found.models[self.name] = {"model": model, **dict(self._options())}
+        model = self._model(servers)
+        servers.models[self.name] = {"model": model, **dict(self._options())}
         price = {_PRICES[key]: self._price(key) for key in self.table if key in _PRICES}
         if price:
             name = model.partition("/")[2] if "/" in model else model
-            found.prices[name] = {"prompt": 0.0, "answer": 0.0, **price}
-        found.idle += [f"servers.{self.name}.{key}" for key in self.table if key in _IDLE]
+            servers.prices[name] = {"prompt": 0.0, "answer": 0.0, **price}
+        servers.idle += [f"servers.{self.name}.{key}" for key in self.table if key in _IDLE]
 
     def _options(self) -> Iterator[tuple[str, object]]:
         for key, value in self.table.items():
@@ -136,13 +136,13 @@ class _Server:
                 yield "max_tokens" if key == "max_completion_tokens" else key, value
 
     def _check(self) -> None:
-        known = (*_ROUTING, *_CONNECTION, *_LIMITS, *_PRICES, *_OPTIONS, *_IDLE)
+        keys = (*_ROUTING, *_CONNECTION, *_LIMITS, *_PRICES, *_OPTIONS, *_IDLE)
         for key in self.table:
             if key in _INSTEAD:
                 raise self._wrong(key, f"has no meaning here; {_INSTEAD[key]}")
-            if key not in known and not key.startswith(_PARAMETERS):
-                hint = nearest(key, known)
-                raise self._wrong(key, f"is not known{hint} (known: {', '.join(known)})")
+            if key not in keys and not key.startswith(_PARAMETERS):
+                hint = nearest(key, keys)
+                raise self._wrong(key, f"is not known{hint} (known: {', '.join(keys)})")
         for key, value in self.table.items():
             if _CONNECTION.get(key) in ("api_key", "headers") and value is not None:
                 self._secret(key, value)
@@ -151,14 +151,14 @@ class _Server:
         place = place_of(self.origin, "servers", self.name, key)
         return ConfigError(f"{place}: servers.{self.name}.{key} {problem}")
 
-    def _model(self, found: Servers) -> str:
+    def _model(self, servers: Servers) -> str:
         """The model's name; a backend is made if the server has further settings."""
         is_custom = str(self.table.get("model", "")).startswith("custom/")
         if not is_custom and not any(map(self._is_own, self.table)):
             return full_name(self._text("model", self.name))
         kind, model = self._route()
         backend = self._backend()
-        found.backends[backend] = {"type": kind, **dict(self._settings(kind))}
+        servers.backends[backend] = {"type": kind, **dict(self._settings(kind))}
         return f"{backend}/{model}"
 
     def _is_own(self, key: str) -> bool:
@@ -289,14 +289,14 @@ _BARE = {
 def _with_template(name: str, servers: Mapping[str, object], origin: str) -> dict[str, object]:
     """The settings of the server *name* over those of its template."""
     table: dict[str, Any] = {}
-    seen: list[str] = []
+    chain: list[str] = []
     at: Any = name
     while at is not None:
-        if at in seen or at not in servers:
-            reason = "leads back to it" if at in seen else f"is no server{nearest(at, servers)}"
-            place = place_of(origin, "servers", seen[-1], "template")
-            raise ConfigError(f"{place}: servers.{seen[-1]}: its template {at!r} {reason}")
-        seen.append(at)
+        if at in chain or at not in servers:
+            reason = "leads back to it" if at in chain else f"is no server{nearest(at, servers)}"
+            place = place_of(origin, "servers", chain[-1], "template")
+            raise ConfigError(f"{place}: servers.{chain[-1]}: its template {at!r} {reason}")
+        chain.append(at)
         own = _settings_of(at, servers[at], origin)
         table = {**own, **table}
         at = own.get("template")

@@ -40,18 +40,18 @@ def translated(values: Mapping[str, Any], origin: str) -> tuple[Mapping[str, obj
     """*values* with APPL's keys in the layout of today, and a note about those without effect."""
     if not any(key in values for key in KEYS):
         return values, []
-    found = {key: value for key, value in values.items() if key not in KEYS}
+    settings_translated = {key: value for key, value in values.items() if key not in KEYS}
     idle: list[str] = [key for key in ("prompts", "metadata") if values.get(key)]
     models: dict[str, object] = {}
     settings = _table(values, origin, "settings")
-    idle += _settings(settings, found, origin)
-    idle += _servers(_table(values, origin, "servers"), models, found, origin)
-    _default_servers(settings, models, found, origin, "settings", "model")
-    _default_servers(values, models, found, origin, "default_servers")
+    idle += _settings(settings, settings_translated, origin)
+    idle += _servers(_table(values, origin, "servers"), models, settings_translated, origin)
+    _default_servers(settings, models, settings_translated, origin, "settings", "model")
+    _default_servers(values, models, settings_translated, origin, "default_servers")
     if models:
-        found["models"] = {**models, **found.get("models", {})}
-    told = f"{origin}: {', '.join(idle)}: no such setting here, {_PAGE}"
-    return found, [told] if idle else []
+        settings_translated["models"] = {**models, **settings_translated.get("models", {})}
+    note = f"{origin}: {', '.join(idle)}: no such setting here, {_PAGE}"
+    return settings_translated, [note] if idle else []
 
 
 def _table(values: Mapping[str, object], origin: str, *path: str) -> Mapping[str, object]:
@@ -67,18 +67,18 @@ def _table(values: Mapping[str, object], origin: str, *path: str) -> Mapping[str
     return table
 
 
-def _check(given: Iterable[str], known: Iterable[str], origin: str, *path: str) -> None:
-    known = list(known)
-    for key in given:
-        if key not in known:
+def _check(keys: Iterable[str], valid_keys: Iterable[str], origin: str, *path: str) -> None:
+    valid_keys = list(valid_keys)
+    for key in keys:
+        if key not in valid_keys:
             raise ConfigError(
                 f"{place_of(origin, *path, key)}: {'.'.join(path)}: unknown key {key!r}"
-                f"{nearest(key, known)} (known: {', '.join(known)})"
+                f"{nearest(key, valid_keys)} (known: {', '.join(valid_keys)})"
             )
 
 
 def _settings(
-    settings: Mapping[str, object], found: dict[str, object], origin: str
+    settings: Mapping[str, object], translation: dict[str, object], origin: str
 ) -> Iterator[str]:
     _check(settings, _SETTINGS, origin, "settings")
     for group in settings:
@@ -86,18 +86,18 @@ def _settings(
         _check(table, _SETTINGS[group].split(), origin, "settings", group)
         for key, value in table.items():
             if key == "display" and isinstance(value, Mapping):
-                value = _shown(value, found, origin)
+                value = _shown(value, translation, origin)
                 if not value:
                     continue
             meant = _MEANT.get(f"{group}.{key}")
             if meant is not None:
-                found.setdefault(meant, value)
+                translation.setdefault(meant, value)
             elif group != "model":
                 yield f"settings.{group}.{key}"
 
 
 def _shown(
-    display: Mapping[str, object], found: dict[str, object], origin: str
+    display: Mapping[str, object], translation: dict[str, object], origin: str
 ) -> Mapping[str, object]:
     """The keys of *display* without effect here; its streaming mode becomes ``stream``."""
     mode = display.get("streaming_mode")
@@ -107,28 +107,28 @@ def _shown(
                 f"{place_of(origin, *_DISPLAY)}: {'.'.join(_DISPLAY)} must be one of "
                 f"{', '.join(_STREAMING)}, got {mode!r}{nearest(str(mode), _STREAMING)}"
             )
-        found.setdefault("stream", _STREAMING[mode])
+        translation.setdefault("stream", _STREAMING[mode])
     return {key: value for key, value in display.items() if key != "streaming_mode"}
 
 
 def _servers(
-    servers: Mapping[str, Any], models: dict[str, object], found: dict[str, Any], origin: str
+    servers: Mapping[str, Any], models: dict[str, object], translation: dict[str, Any], origin: str
 ) -> list[str]:
     if isinstance(servers.get("default"), str):  # as it was before 0.2
-        found.setdefault("model", full_name(servers["default"]))
+        translation.setdefault("model", full_name(servers["default"]))
         servers = {name: server for name, server in servers.items() if name != "default"}
     read = servers_of(servers, origin)
     models.update(read.models)
     for key, tables in (("backends", read.backends), ("prices", read.prices)):
         if tables:
-            found[key] = {**tables, **found.get(key, {})}
+            translation[key] = {**tables, **translation.get(key, {})}
     return read.idle
 
 
 def _default_servers(
     around: Mapping[str, object],
     models: dict[str, object],
-    found: dict[str, object],
+    translation: dict[str, object],
     origin: str,
     *path: str,
 ) -> None:
@@ -139,6 +139,6 @@ def _default_servers(
             continue
         model = model if model in models or not isinstance(model, str) else full_name(model)
         if name == "default":
-            found["model"] = model
+            translation["model"] = model
         else:
             models[name] = model

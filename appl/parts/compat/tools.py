@@ -73,8 +73,8 @@ def _field(annotation: object, default: object, about: str | None) -> Any:
 
 def _raises(tool: object) -> list[dict[str, str | None]]:
     """The exceptions that the docstring names."""
-    found = _documented(tool).raises
-    return [{"type": documented.type_name, "desc": documented.description} for documented in found]
+    raises = _documented(tool).raises
+    return [{"type": documented.type_name, "desc": documented.description} for documented in raises]
 
 
 def _examples(tool: object) -> list[Any]:

@@ -72,30 +72,30 @@ def _connect(sock: socket.socket, path: Path, end: float) -> None:
 
 
 def _line(sock: socket.socket) -> bytes:
-    found = bytearray()
-    while not found.endswith(b"\n"):
+    data_read = bytearray()
+    while not data_read.endswith(b"\n"):
         data = sock.recv(65_536)
         if not data:
             raise ControlError("the run went away before it had answered", "no-run")
-        found += data
-        if len(found) > protocol.LONGEST_REPLY:
+        data_read += data
+        if len(data_read) > protocol.LONGEST_REPLY:
             raise ControlError("the run answers without an end", "protocol")
-    return bytes(found)
+    return bytes(data_read)
 
 
 def live_runs(patience_s: float = 1.0) -> list[LiveRun]:
     """All live runs of this user, oldest first. Sockets of killed runs are removed."""
-    found = []
+    runs = []
     for path in folder.sockets():
         try:
-            found.append(LiveRun(path, _described(ask(path, "run", patience_s=patience_s))))
+            runs.append(LiveRun(path, _described(ask(path, "run", patience_s=patience_s))))
         except ControlError as error:
             if folder.is_socket(path) and folder.is_deserted(path):
                 with contextlib.suppress(OSError):
                     path.unlink()
             elif error.kind != "no-run":
-                found.append(LiveRun(path, {"pid": folder.pid_of(path)}, str(error)))
-    return sorted(found, key=lambda live: (float(live.about.get("began") or 0.0), live.path))
+                runs.append(LiveRun(path, {"pid": folder.pid_of(path)}, str(error)))
+    return sorted(runs, key=lambda live: (float(live.about.get("began") or 0.0), live.path))
 
 
 def _described(about: object) -> dict[str, object]:

@@ -32,16 +32,20 @@ _numbers = count(1)
 
 def candidates() -> list[Path]:
     """The folders that may hold runs of this user, the preferred one first."""
-    only, given = os.environ.get("APPL_CTL_DIR"), os.environ.get("XDG_RUNTIME_DIR", "")
-    return list(_candidates(str(Path(only).absolute()) if only else None, given, os.geteuid()))
+    only, runtime_dir = os.environ.get("APPL_CTL_DIR"), os.environ.get("XDG_RUNTIME_DIR", "")
+    return list(
+        _candidates(str(Path(only).absolute()) if only else None, runtime_dir, os.geteuid())
+    )
 
 
 @lru_cache(maxsize=4)
-def _candidates(only: str | None, given: str, user: int) -> tuple[Path, ...]:
+def _candidates(only: str | None, runtime_dir: str, user: int) -> tuple[Path, ...]:
     if only:
         return (Path(only),)
-    found = [Path(given) / "appl"] if Path(given).is_absolute() else []
-    return tuple(dict.fromkeys([*found, Path(f"/run/user/{user}/appl"), Path(f"/tmp/appl-{user}")]))
+    folders = [Path(runtime_dir) / "appl"] if Path(runtime_dir).is_absolute() else []
+    return tuple(
+        dict.fromkeys([*folders, Path(f"/run/user/{user}/appl"), Path(f"/tmp/appl-{user}")])
+    )
 
 
 def own_folder() -> Path:
@@ -62,27 +66,27 @@ def own_folder() -> Path:
 def _check(path: Path) -> None:
     """Refuse *path* if it is not a private folder of this user; make it if it is missing."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o700)  # not its parents: who has none has no such folder
-        found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+        status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         raise ControlError(f"{path} is not a folder", "not-yours")
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         raise ControlError(f"{path} belongs to somebody else", "not-yours")
-    if stat.S_IMODE(found.st_mode) & 0o077:
+    if stat.S_IMODE(status.st_mode) & 0o077:
         path.chmod(0o700)
 
 
 def is_safe(path: Path) -> bool:
     """True if *path* is a folder (no link) of this user that nobody else may enter."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return False
-    private = not stat.S_IMODE(found.st_mode) & 0o077
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and private
+    private = not stat.S_IMODE(status.st_mode) & 0o077
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and private
 
 
 def new_name() -> str:
@@ -92,8 +96,8 @@ def new_name() -> str:
 
 def pid_of(path: Path) -> int | None:
     """The id of the process that owns the socket *path*; ``None`` if the name is not a run's."""
-    found = _NAME.fullmatch(path.name)
-    return int(found[1]) if found else None
+    match = _NAME.fullmatch(path.name)
+    return int(match[1]) if match else None
 
 
 def sockets() -> Iterator[Path]:
@@ -110,10 +114,10 @@ def sockets() -> Iterator[Path]:
 def is_socket(path: Path) -> bool:
     """True if *path* is a socket of this user, and not a link to one."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return False
-    return stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid()
+    return stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def sweep() -> None:

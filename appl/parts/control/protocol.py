@@ -28,14 +28,14 @@ def request(do: str, **fields: object) -> bytes:
 def read_request(line: bytes) -> dict[str, object]:
     """The request in *line*. Raises ``ControlError``."""
     try:
-        found = json.loads(line)
+        request = json.loads(line)
     except (ValueError, RecursionError):
         raise ControlError("this is no JSON document on one line", "bad-request") from None
-    if not isinstance(found, dict) or not isinstance(found.get("do"), str):
+    if not isinstance(request, dict) or not isinstance(request.get("do"), str):
         raise ControlError('a request is {"v": 1, "do": "show", …}', "bad-request")
-    if found.get("v") != VERSION:
+    if request.get("v") != VERSION:
         raise ControlError(f"this run speaks version {VERSION} of the protocol", "version")
-    return found
+    return request
 
 
 def reply(value: object) -> bytes:
@@ -54,17 +54,17 @@ def refusal(error: ControlError) -> bytes:
 def read_reply(line: bytes) -> object:
     """The value of a reply. Raises ``ControlError``, also for an error in the reply."""
     try:
-        found = json.loads(line)
+        reply = json.loads(line)
     except (ValueError, RecursionError):
         raise ControlError("the run answered with something that is no JSON", "protocol") from None
-    if not isinstance(found, dict) or found.get("v") != VERSION:
+    if not isinstance(reply, dict) or reply.get("v") != VERSION:
         raise ControlError("the run speaks another version of the protocol", "version")
-    error = found.get("error")
+    error = reply.get("error")
     if isinstance(error, dict):
         raise ControlError(str(error.get("message", "")), str(error.get("kind", "refused")))
-    if "ok" not in found:
+    if "ok" not in reply:
         raise ControlError("the run answered with neither a value nor an error", "protocol")
-    return found["ok"]
+    return reply["ok"]
 
 
 def _line(document: Mapping[str, object]) -> bytes:

@@ -90,9 +90,9 @@ class RequestHandler:
         below = [call for address, call in calls.items() if address.startswith(at + "/")]
         if below:
             return self._cancelled(at, "calls", *self._ended(below))
-        known = [*calls, *functions]
+        addresses = [*calls, *functions]
         raise ControlError(
-            f"no call waits or runs at {at}{nearest(at, known, 0.4)}", "unknown-call"
+            f"no call waits or runs at {at}{nearest(at, addresses, 0.4)}", "unknown-call"
         )
 
     def _ended(self, calls: list[Unfinished]) -> tuple[When, list[str]]:
@@ -123,18 +123,18 @@ class RequestHandler:
         return {"concurrency": set_to}
 
     def _budget(self, request: Request) -> object:
-        given = {name: request[name] for name in _AMOUNTS if name in request}
-        if not given:
+        amounts = {name: request[name] for name in _AMOUNTS if name in request}
+        if not amounts:
             raise ControlError("say what of calls, tokens and cost", "bad-request")
-        for name, value in given.items():
+        for name, value in amounts.items():
             _check_amount(name, value)
         account = self._open().tree.root.account
         late = account is None
-        limits: dict[str, Any] = self._limits() | given
+        limits: dict[str, Any] = self._limits() | amounts
         self._steering.allow(Allowance(limits["cost"], limits["tokens"], limits["calls"]))
         words = ", ".join(
             f"no limit of {name}" if value is None else f"{name} {value}"
-            for name, value in given.items()
+            for name, value in amounts.items()
         )
         self._tell(f"budget: {words}")
         shown = view(self._run, self._about, 0, False)["budget"]

@@ -282,23 +282,23 @@ class _ClientConnection:
 
 def _listen(path: Path) -> socket.socket:
     """A listening socket at *path*. The file gets its name only once the socket listens."""
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     # The socket is made under another name and renamed once it listens. Thus a socket with its
     # final name at which nobody listens is surely a leftover, and may be removed by anybody.
     begun = f"{path.parent}/.{path.stem}"
     try:
-        made.setblocking(False)
+        listener.setblocking(False)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(begun)
-        made.bind(begun)
+        listener.bind(begun)
         os.chmod(begun, 0o600)
-        made.listen(_QUEUE)
+        listener.listen(_QUEUE)
         os.rename(begun, path)
     except BaseException:
-        made.close()
+        listener.close()
         Path(begun).unlink(missing_ok=True)
         raise
-    return made
+    return listener
 
 
 @functools.cache

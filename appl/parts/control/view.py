@@ -102,7 +102,7 @@ def _load(load: Load, about: About) -> dict[str, object]:
         {
             "model": about.text(model),
             "refusals": outage.refusals,
-            "left_s": round(outage.left_s, 3),
+            "left_s": round(outage.remaining_s, 3),
             "error": _error(outage.error, about),
         }
         for model, outage in load.outages.items()
@@ -128,7 +128,7 @@ def _budget(account: Account) -> dict[str, dict[str, float | None]]:
 
 def _call(holding: CallStatus, about: About, content: bool) -> dict[str, object]:
     call = holding.call
-    found: dict[str, object] = {
+    data: dict[str, object] = {
         "call": call.address,
         "stage": holding.stage,
         "why": holding.why,
@@ -139,28 +139,28 @@ def _call(holding: CallStatus, about: About, content: bool) -> dict[str, object]
         "line": call.line,
     }
     if holding.stage == "prompt":
-        found["parts"] = _parts(call.blockers())
+        data["parts"] = _parts(call.blockers())
     if call.away:
-        found["away"] = call.away
+        data["away"] = call.away
     if holding.stage == "record":
-        found["ahead"] = holding.ahead
+        data["ahead"] = holding.ahead
     if holding.number:
-        found["number"] = holding.number
+        data["number"] = holding.number
     if holding.attempt:
-        found["attempt"] = holding.attempt
-        found["since_s"] = round(holding.since_s or 0.0, 3)
+        data["attempt"] = holding.attempt
+        data["since_s"] = round(holding.since_s or 0.0, 3)
     if holding.next_s is not None:
-        found["next_s"] = round(holding.next_s, 3)
+        data["next_s"] = round(holding.next_s, 3)
     if holding.error is not None:
-        found["error"] = _error(holding.error, about)
+        data["error"] = _error(holding.error, about)
     if holding.refusals:
-        found["refusals"] = holding.refusals
+        data["refusals"] = holding.refusals
     if call.emit is not None:
         chunks = call.emit.chunks
-        found["streamed"] = {"pieces": len(chunks), "characters": sum(len(c.text) for c in chunks)}
+        data["streamed"] = {"pieces": len(chunks), "characters": sum(len(c.text) for c in chunks)}
     if content:
-        found["prompt"], found["answer"] = _prompt(call, about), _answer(call, about)
-    return found
+        data["prompt"], data["answer"] = _prompt(call, about), _answer(call, about)
+    return data
 
 
 def _parts(pending: Iterable[Promise]) -> list[str]:
@@ -194,7 +194,7 @@ def _excerpt(text: str, about: About) -> str:
 
 def _program(program: Program, about: About) -> dict[str, object]:
     pending, place = program.waits_for, program.place
-    found: dict[str, object] = {
+    data: dict[str, object] = {
         "program": program.address,
         "kind": program.kind,
         "name": about.text(program.name),
@@ -202,5 +202,5 @@ def _program(program: Program, about: About) -> dict[str, object]:
         "for": None if pending is None else pending.last().address,
     }
     if place is not None:
-        found["file"], found["line"], found["function"] = place
-    return found
+        data["file"], data["line"], data["function"] = place
+    return data

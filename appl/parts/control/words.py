@@ -81,8 +81,8 @@ def _working(call: Data, why: str) -> str:
     backend = call.get("backend") or "the backend"
     if why != "asked":
         text = _WORKER.get(why, why).format(backend=backend)
-        left = call.get("next_s")
-        return text if left is None else f"{text}; goes on in {seconds(left)}"
+        remaining_s = call.get("next_s")
+        return text if remaining_s is None else f"{text}; goes on in {seconds(remaining_s)}"
     since = call.get("since_s")
     return f"with {backend}" + ("" if since is None else f" for {seconds(since)}")
 
@@ -101,9 +101,9 @@ def _more(call: Data) -> Iterator[str]:
 
 def program(data: Data) -> str:
     """A sentence about a program: running, or waiting for something."""
-    who = data.get("program") or "the program"
+    name = data.get("program") or "the program"
     does = f"waits for {data.get('for')}" if data.get("state") == "waits" else "runs"
-    return f"{who} ({data.get('kind')} {data.get('name')}) {does}"
+    return f"{name} ({data.get('kind')} {data.get('name')}) {does}"
 
 
 def source(data: Data) -> str:
@@ -124,15 +124,19 @@ def _here(file: str) -> str:
 
 def counts(about: Data) -> str:
     """The number of calls in each stage."""
-    found = about.get("counts") or {}
-    sent = about.get("sent", found.get("worker", 0))
-    held = found.get("worker", 0) - sent
+    counts_by_stage = about.get("counts") or {}
+    sent = about.get("sent", counts_by_stage.get("worker", 0))
+    held = counts_by_stage.get("worker", 0) - sent
     return (
         f"{sent} running, "
         + (f"{held} out of the queue but not sent, " if held else "")
-        + f"{found.get('queue', 0)} in the queue, "
-        f"{found.get('prompt', 0)} waiting for parts"
-        + (f", {found['record']} held back by the record" if found.get("record") else "")
+        + f"{counts_by_stage.get('queue', 0)} in the queue, "
+        f"{counts_by_stage.get('prompt', 0)} waiting for parts"
+        + (
+            f", {counts_by_stage['record']} held back by the record"
+            if counts_by_stage.get("record")
+            else ""
+        )
     )
 
 
@@ -158,9 +162,9 @@ def _load(load: Data) -> str:
     text = f"{load.get('backend')}: {load.get('taken')} on their way ({most} at once)"
     for outage in load.get("outages") or ():
         often = f"{outage['refusals']} times in a row" if outage["refusals"] > 1 else "last"
-        again = f", asked again in {seconds(outage['left_s'])}" if outage["left_s"] else ""
+        retry = f", asked again in {seconds(outage['left_s'])}" if outage["left_s"] else ""
         about = f" for {outage['model']}" if outage["model"] else ""
-        text += f"; refused{about} {often}{again}: {outage['error']['message']}"
+        text += f"; refused{about} {often}{retry}: {outage['error']['message']}"
     return text
 
 

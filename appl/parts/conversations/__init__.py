@@ -39,8 +39,10 @@ def save(
         _check_no_name(whole, name)
         file.save(whole, messages)
         return None
-    known = stored[2] if stored is not None and stored[:2] == (str(whole), name or "") else None
-    version = database.save(whole, _checked(name), messages, known, replace)
+    version_before = (
+        stored[2] if stored is not None and stored[:2] == (str(whole), name or "") else None
+    )
+    version = database.save(whole, _checked(name), messages, version_before, replace)
     return str(whole), name or "", version
 
 
@@ -56,10 +58,10 @@ def load(
         if missing_ok and not whole.exists():
             return None, None
         return file.load(whole), None
-    found = database.load(whole, _checked(name), version, missing_ok)
-    if found is None:
+    conversation = database.load(whole, _checked(name), version, missing_ok)
+    if conversation is None:
         return None, None
-    messages, newest = found
+    messages, newest = conversation
     return messages, (str(whole), name or "", newest)
 
 
@@ -74,7 +76,7 @@ def loaded(
 
 def restored(data: list[dict[str, Any]], path: str | os.PathLike[str]) -> Messages | None:
     """The messages of ``loaded``. Raises ``ConversationError``."""
-    return Messages.of([message_from(each, os.fspath(path)) for each in data])
+    return Messages.of([message_from(item, os.fspath(path)) for item in data])
 
 
 def _is_database(path: Path) -> bool:

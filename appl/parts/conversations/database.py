@@ -52,10 +52,12 @@ SELECT before, message FROM chain ORDER BY place DESC
 """
 
 
-def save(path: Path, name: str, messages: Messages | None, known: int | None, replace: bool) -> int:
+def save(
+    path: Path, name: str, messages: Messages | None, version_before: int | None, replace: bool
+) -> int:
     """Add a version of *name* that says *messages*; returns its number, from 1.
 
-    *known* is the version that they go on from, if they were kept there before.
+    *version_before* is the version that they go on from, if they were kept there before.
     """
     rows = list(_rows(messages))
     last = rows[-1][0] if rows else None
@@ -66,7 +68,9 @@ def save(path: Path, name: str, messages: Messages | None, known: int | None, re
         if version and end == last:
             connection.execute("ROLLBACK")
             return version
-        goes_on = version in (0, known) or end is None or any(row[0] == end for row in rows)
+        goes_on = (
+            version in (0, version_before) or end is None or any(row[0] == end for row in rows)
+        )
         if not goes_on and not replace:
             connection.execute("ROLLBACK")
             raise _changed(path, name, version)
@@ -96,15 +100,15 @@ def load(
             if missing_ok and version is None:
                 return None
             raise _missing(path, connection, name, version)
-        found, last = row
-        said = [*_messages(connection, last, f"{name or 'the conversation'} in {path}")]
-    return Messages.of(said), _version(found, path)
+        newest, last = row
+        messages = [*_messages(connection, last, f"{name or 'the conversation'} in {path}")]
+    return Messages.of(messages), _version(newest, path)
 
 
-def _version(found: object, path: Path) -> int:
-    if type(found) is not int:
-        raise ConversationError(f"{path} is damaged: a version has the number {found!r:.20}")
-    return found
+def _version(number: object, path: Path) -> int:
+    if type(number) is not int:
+        raise ConversationError(f"{path} is damaged: a version has the number {number!r:.20}")
+    return number
 
 
 def _rows(messages: Messages | None) -> Iterator[tuple[bytes, bytes | None, str]]:
@@ -202,6 +206,6 @@ def _missing(
     rows = connection.execute(
         "SELECT name, max(version) FROM appl_conversation_versions GROUP BY name ORDER BY name"
     ).fetchmany(20)
-    known = ", ".join(f"{each!r} (up to version {most})" for each, most in rows) or "none"
+    names = ", ".join(f"{title!r} (up to version {most})" for title, most in rows) or "none"
     what = f"version {version} of {name!r}" if version is not None else f"{name!r}"
-    return ConversationError(f"{path} has no conversation {what}; it has: {known}")
+    return ConversationError(f"{path} has no conversation {what}; it has: {names}")

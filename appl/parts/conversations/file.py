@@ -25,8 +25,8 @@ def save(path: Path, messages: Messages | None) -> None:
     text = f'{{"appl": "conversation", "format": {FORMAT}, "messages": [\n  {lines}\n]}}\n'
     # In the same folder, so that it can take the place of the old one. What a conversation says
     # may be private: a new file is readable by its user alone, as traces are.
-    handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
-    new = Path(made)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+    new = Path(temporary)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as opened:
             opened.write(text)
@@ -54,15 +54,15 @@ def load(path: Path) -> Messages | None:
     listed = data.get("messages")
     if not isinstance(listed, list):
         raise ConversationError(f"{path} is damaged: it has no list of messages")
-    return Messages.of([message_from(each, str(path)) for each in listed])
+    return Messages.of([message_from(item, str(path)) for item in listed])
 
 
-def check_format(found: object, where: str) -> None:
-    """Refuse the format *found* of a newer version. Raises ``ConversationError``."""
-    if type(found) is not int or found < 1:
-        raise ConversationError(f"{where} is damaged: its format is {found!r:.20}")
-    if found > FORMAT:
+def check_format(number: object, where: str) -> None:
+    """Refuse the format *number* of a newer version. Raises ``ConversationError``."""
+    if type(number) is not int or number < 1:
+        raise ConversationError(f"{where} is damaged: its format is {number!r:.20}")
+    if number > FORMAT:
         raise ConversationError(
-            f"{where} was written by a newer version of appl (format {found}, this one reads "
+            f"{where} was written by a newer version of appl (format {number}, this one reads "
             f"{FORMAT}): upgrade with `pip install --upgrade appl`"
         )

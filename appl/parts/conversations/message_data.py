@@ -27,22 +27,22 @@ _KEYS = frozenset(
 
 def data_of(message: Message, masker: Masker) -> dict[str, Any]:
     """*message* as plain data, without secrets; fields that are empty are left out."""
-    found: dict[str, Any] = {"role": message.role, "content": message.content}
+    data: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.media:
-        found["media"] = [
+        data["media"] = [
             [offset, one.kind, one.url, one.as_base64(), one.mime, one.detail]
             for offset, one in message.media
         ]
     if message.tool_calls:
-        found["tool_calls"] = [[call.id, call.name, call.arguments] for call in message.tool_calls]
+        data["tool_calls"] = [[call.id, call.name, call.arguments] for call in message.tool_calls]
     for name in ("tool_call_id", "name", "has_error"):
         if value := getattr(message, name):
-            found[name] = value
-    clean = cast("dict[str, Any]", masker.cleaned(found))
-    if "media" in found:  # bytes of an image may look like anything
+            data[name] = value
+    clean = cast("dict[str, Any]", masker.cleaned(data))
+    if "media" in data:  # bytes of an image may look like anything
         clean["media"] = [
             [*masked[:3], whole[3], *masked[4:]]
-            for masked, whole in zip(clean["media"], found["media"], strict=True)
+            for masked, whole in zip(clean["media"], data["media"], strict=True)
         ]
     if (provided := message.provider_fields) is not None:
         fields = {_PROVIDED: [provided.source, json.loads(provided.fields)]}
@@ -72,8 +72,8 @@ def _message(data: Any) -> Message:
     if not isinstance(data, dict) or not data.keys() <= _KEYS:
         raise ValueError(f"unknown fields in {data!r:.80}")
     media: Placed = tuple(
-        (offset, _KINDS[kind].restored(url, base64.b64decode(said), mime, detail))
-        for offset, kind, url, said, mime, detail in data.get("media", ())
+        (offset, _KINDS[kind].restored(url, base64.b64decode(content), mime, detail))
+        for offset, kind, url, content, mime, detail in data.get("media", ())
     )
     if not all(type(offset) is int for offset, _ in media):
         raise TypeError("the place of an image is no number")

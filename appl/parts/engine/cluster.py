@@ -130,8 +130,8 @@ class Ray:
     def lost(self) -> None:
         """Note that a worker is lost; if none is left, wait for new ones to start."""
         with self._lock:
-            left = any(worker.node and not worker.dead for worker in self._workers)
-            if left or not self._running.is_set() or self._closed.is_set():
+            is_any_alive = any(worker.node and not worker.dead for worker in self._workers)
+            if is_any_alive or not self._running.is_set() or self._closed.is_set():
                 return
             # A new event for each time without workers: a thread that still waits for an earlier
             # one has seen it set.
@@ -166,9 +166,9 @@ def _imported() -> Any:
 
 def _address(ray: ModuleType, node: str) -> Address | None:
     """The address of the daemon of *node*, an id; ``None`` if there is no such node."""
-    found = (member for member in ray.nodes() if member["NodeID"] == node)
+    members = (member for member in ray.nodes() if member["NodeID"] == node)
     return next(
-        ((member["NodeManagerAddress"], member["NodeManagerPort"]) for member in found), None
+        ((member["NodeManagerAddress"], member["NodeManagerPort"]) for member in members), None
     )
 
 

@@ -188,10 +188,10 @@ class DistributedMap:
             return unsent
         if self.source.exhausted or not self._may_begin():
             return None
-        taken = self.source.take()
-        if taken is None:
+        entry = self.source.take()
+        if entry is None:
             return None
-        index, item = taken
+        index, item = entry
         try:
             payload = self._portable(item, f"item {index}")
         except InvalidOption as error:

@@ -62,8 +62,8 @@ class DriverWorld(Live):
                 tell(outcome)
 
     def see(self, moment: Moment, live: Callable[[], object]) -> object:
-        known = self._answers.pop(moment, None)
-        return super().see(moment, live if known is None else lambda: known[1])
+        recorded = self._answers.pop(moment, None)
+        return super().see(moment, live if recorded is None else lambda: recorded[1])
 
     def ends(self, moment: Moment, how: How, end: Go) -> None:
         if how == "cancelled" and moment.kind == "answer" and moment.address in self._tells:
@@ -101,14 +101,14 @@ class DriverWorld(Live):
 
     # -- from the driver, on the I/O loop
 
-    def told(self, address: str, told: Any, budgets: tuple[tuple[int, AccountState], ...]) -> None:
+    def told(self, address: str, news: Any, budgets: tuple[tuple[int, AccountState], ...]) -> None:
         """Tell a call a piece of its answer, the answer, or an error."""
         for number, state in budgets:
             self._budgets[number].state = state
         tells = self._tells
-        tell = tells.get(address) if isinstance(told, Chunk) else tells.pop(address, None)
+        tell = tells.get(address) if isinstance(news, Chunk) else tells.pop(address, None)
         if tell is not None:
-            tell(told)
+            tell(news)
 
     def replied(self, number: int, value: object) -> None:
         """Give the driver's reply to who waits for it."""
@@ -171,9 +171,9 @@ class DriverModels(Models):
     def resolve(self, name: str | None, has_key: bool = False) -> Model:
         if name is None:
             return self.default
-        found = self._known.get(name)
-        if found is None:
+        model_found = self._resolved_models.get(name)
+        if model_found is None:
             model, profile = self._world.request("model", name, has_key)
             self._profiles[model.name or ""] = profile
-            found = self._known[name] = model
-        return found
+            model_found = self._resolved_models[name] = model
+        return model_found

@@ -62,15 +62,15 @@ class ItemLog:
 
     def ask(self, call: WorkerCall) -> WorkerCall:
         """Ask *call*, or have the call go on for it that a lost worker has asked; returns which."""
-        moment, known = Moment(call.address, "answer"), self._calls.get(call.address)
+        moment, earlier = Moment(call.address, "answer"), self._calls.get(call.address)
         self._lost.pop(moment, None)
-        if known is not None:
+        if earlier is not None:
             call.prepare()
-            if known.answers(call):
-                self._begun[moment] = known
-                known.continue_for(call)
-                return known
-            known.parted(CallCancelled("another question was asked in its place"))
+            if earlier.answers(call):
+                self._begun[moment] = earlier
+                earlier.continue_for(call)
+                return earlier
+            earlier.parted(CallCancelled("another question was asked in its place"))
         self._begun[moment] = self._calls[call.address] = call
         call.run.admit(call)
         return call

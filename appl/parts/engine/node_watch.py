@@ -33,10 +33,10 @@ def dies(answering: Callable[[], bool], stopped: Callable[[float], bool]) -> boo
 
     *answering* tries to reach it. *stopped* waits for the given seconds unless the watch ends.
     """
-    known, misses = False, 0
-    while not (known and misses >= MISSES):
+    was_present, misses = False, 0
+    while not (was_present and misses >= MISSES):
         present = answering()
-        known, misses = known or present, 0 if present else misses + 1
+        was_present, misses = was_present or present, 0 if present else misses + 1
         if stopped(PERIOD_S):
             return False
     return True

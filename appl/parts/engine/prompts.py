@@ -92,9 +92,12 @@ def _of(node: PromptNode) -> Iterator[SentPart]:
     else:
         source = node.lazy.prompt_source()
         addresses = source.answered_by() if isinstance(source, Promise) else ()
-        said_by = origin_of(node.lazy)
-        if said_by is not None and addresses[:1] != (said_by,):
-            addresses = (said_by, *(address for address in addresses if address != said_by))
+        source_address = origin_of(node.lazy)
+        if source_address is not None and addresses[:1] != (source_address,):
+            addresses = (
+                source_address,
+                *(address for address in addresses if address != source_address),
+            )
         yield SentPart(
             node.voice, _content(node.lazy), node.starts, node.apart, line_of(node.site), addresses
         )

@@ -96,9 +96,9 @@ class WorkerCall(Call):
             at, edges = time.monotonic_ns(), self.edges()  # its prompt has no parts here
             watcher.on_event(CallStarted(request, kind, edges, file, line, at))
 
-    def tell(self, told: object) -> None:
+    def tell(self, news: object) -> None:
         """Tell the worker that asked last."""
-        self._tell(self, told)
+        self._tell(self, news)
 
     def _end(
         self, outcome: Outcome, response: Response | None, error: BaseException | None
@@ -117,8 +117,8 @@ class WorkerCall(Call):
             return False
         if self.outcome is None and self.emit is not None:
             return False  # pieces of it were told, and would be counted twice
-        asked, asks = self.request, other.request
-        return asked is not None and asks is not None and asked.digest == asks.digest
+        request, asks = self.request, other.request
+        return request is not None and asks is not None and request.digest == asks.digest
 
     def continue_for(self, other: WorkerCall) -> None:
         """Answer *other*, which another worker asks, in its place."""
@@ -161,9 +161,9 @@ class _WorkerFeed(Feed):
         self._call = call
 
     def __call__(self, chunk: Chunk) -> None:
-        known = len(self.chunks)
+        count = len(self.chunks)
         super().__call__(chunk)
-        for fresh in self.chunks[known:]:
+        for fresh in self.chunks[count:]:
             self._call.tell(fresh)
 
     def add(self, feed: Feed, kind: Any, text: str) -> None:

@@ -116,7 +116,7 @@ class OwnSecrets:
 
     def news(self, batch: bytes) -> dict[str, str]:
         """The secrets in *batch* that were not there before, by the name of their variable."""
-        names = {*self._masker.found_in(batch)} - self._known
+        names = {*self._masker.secret_names_in(batch)} - self._known
         self._known |= names
         values = self._masker.refresh().values
         return {name: values[name] for name in sorted(names)}

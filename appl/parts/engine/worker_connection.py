@@ -99,12 +99,12 @@ class WorkerConnection:
 
     def _concealed(self, words: dict[str, str]) -> None:
         """Store the worker's secrets under distinct names, as other processes may use the same."""
-        known = self._mapping.secrets
+        secrets = self._mapping.secrets
         for name, word in words.items():
-            if word not in known.values():
-                same = sum(label.startswith(f"{name} of a worker") for label in known)
-                known[f"{name} of a worker" + (f" ({same + 1})" if same else "")] = word
-        self._run.reporter.conceal(known)
+            if word not in secrets.values():
+                same = sum(label.startswith(f"{name} of a worker") for label in secrets)
+                secrets[f"{name} of a worker" + (f" ({same + 1})" if same else "")] = word
+        self._run.reporter.conceal(secrets)
 
     def _ready(self) -> None:
         self._tell(partial(self._mapping.started, self._hired))
@@ -160,9 +160,9 @@ class WorkerConnection:
             call.starts()
             call.failed(error)
         else:
-            asked = log.ask(call)
-            if asked.outcome is None:
-                self._calls[asked.address] = asked
+            logged = log.ask(call)
+            if logged.outcome is None:
+                self._calls[logged.address] = logged
 
     def _account(self, budgets: tuple[tuple[int, Any], ...]) -> Account | None:
         """The account that a call is charged to, inside of those around the map."""
@@ -174,14 +174,14 @@ class WorkerConnection:
             account = self._budgets[number]
         return account
 
-    def _told(self, call: WorkerCall, told: object) -> None:
+    def _told(self, call: WorkerCall, news: object) -> None:
         if call.outcome is not None:
             self._calls.pop(call.address, None)
-        if isinstance(told, BaseException):
-            told = portable(told)
+        if isinstance(news, BaseException):
+            news = portable(news)
         numbers = (number for number, _ in call.question.budgets)
         states = tuple((number, self._budgets[number].state) for number in numbers)
-        self._reply("told", call.address, told, states)
+        self._reply("told", call.address, news, states)
 
     def _cancel(self, address: str) -> None:
         if address in self._calls:

@@ -60,9 +60,11 @@ def parameters_of(f: Callable[..., object]) -> list[str] | None:
         parameters = inspect.signature(f).parameters.values()
     except (TypeError, ValueError):
         return None
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
-    return [each.name for each in parameters if each.kind is not each.VAR_POSITIONAL]
+    return [
+        parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL
+    ]
 
 
 # -- rows
@@ -146,17 +148,17 @@ def _case(
             f"{place}: a case is an object with `input` and perhaps `target` and `id`, or a pair "
             f"(input, target); got {row!r:.80}"
         )
-    found = {str(key): value for key, value in row.items()}
-    if INPUT in found:
-        value = found[INPUT]
+    fields = {str(key): value for key, value in row.items()}
+    if INPUT in fields:
+        value = fields[INPUT]
         args, kwargs = _arguments(value, names)
     else:
-        kwargs = {key: found[key] for key in found if key in (names or ()) and key != TARGET}
+        kwargs = {key: fields[key] for key in fields if key in (names or ()) and key != TARGET}
         args, value = (), kwargs
         if not kwargs:
-            raise InvalidOption(_without_input(place, found, names, program))
-    case_id = "" if found.get(ID) in (None, "") else str(found[ID])
-    return place, Case(case_id, "", args, kwargs, value, found.get(TARGET), found)
+            raise InvalidOption(_without_input(place, fields, names, program))
+    case_id = "" if fields.get(ID) in (None, "") else str(fields[ID])
+    return place, Case(case_id, "", args, kwargs, value, fields.get(TARGET), fields)
 
 
 def _arguments(
@@ -164,20 +166,20 @@ def _arguments(
 ) -> tuple[tuple[object, ...], Mapping[str, object]]:
     """An object whose keys are parameters goes by name; anything else is the one argument."""
     if isinstance(value, Mapping) and value and all(key in (names or ()) for key in value):
-        return (), {str(key): each for key, each in value.items()}
+        return (), {str(key): item for key, item in value.items()}
     return (value,), {}
 
 
 def _without_input(
     place: str,
-    found: Mapping[str, object],
+    fields: Mapping[str, object],
     names: list[str] | None,
     program: Callable[..., object],
 ) -> str:
     takes = f"{getattr(program, '__name__', 'the program')}({', '.join(names or ['…'])})"
     return (
         f"{place}: a case needs `input`, or fields named as the parameters of {takes}; it has "
-        f"{', '.join(found) or 'nothing'}"
+        f"{', '.join(fields) or 'nothing'}"
     )
 
 
@@ -185,7 +187,7 @@ def _with_ids(cases: list[tuple[str, Case]]) -> list[Case]:
     """*cases* with an id and a name each; those that have none get one made of their input."""
     places: dict[str, str] = {}
     counts: Counter[str] = Counter()
-    made: list[Case] = []
+    named_cases: list[Case] = []
     for place, case in cases:
         if case.id:
             if case.id in places:
@@ -199,8 +201,8 @@ def _with_ids(cases: list[tuple[str, Case]]) -> list[Case]:
             case_id = digest_of(content)[:4].hex()
             counts[case_id] += 1
             case_id += f"-{counts[case_id]}" if counts[case_id] > 1 else ""
-        made.append(replace(case, id=case_id, name=_name(case_id)))
-    return made
+        named_cases.append(replace(case, id=case_id, name=_name(case_id)))
+    return named_cases
 
 
 def _name(case_id: str) -> str:

@@ -26,8 +26,8 @@ class Meter:
 
     def usage(self, samples: Sequence[Sample]) -> Usage:
         """The calls below *samples*, and what they cost."""
-        places = {each.address for each in samples}
-        ended = [each for each in self._ended if self._place(each[0], places)]
+        places = {sample.address for sample in samples}
+        ended = [call for call in self._ended if self._place(call[0], places)]
         return Usage(
             len(ended),
             sum(reused for _, reused, _ in ended),

@@ -25,11 +25,11 @@ def plain(value: object, depth: int = 0) -> object:
     if depth > _DEPTH:
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(each, depth + 1) for key, each in value.items()}
+        return {str(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(each, depth + 1) for each in value]
+        return [plain(item, depth + 1) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        pairs = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        pairs = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return plain(pairs, depth + 1)
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
@@ -39,5 +39,5 @@ def plain(value: object, depth: int = 0) -> object:
 
 def text(value: object) -> str:
     """*value* as text: a text as it is, data as JSON."""
-    found = plain(value)
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    data = plain(value)
+    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)

@@ -129,7 +129,7 @@ class Evaluation:
     @property
     def failures(self) -> list[Sample]:
         """The samples without an answer, or without one of their scores, for an error."""
-        return [each for each in self.samples if each.error is not None or each.errors]
+        return [sample for sample in self.samples if sample.error is not None or sample.errors]
 
     @property
     def differences(self) -> dict[str, Difference]:
@@ -144,46 +144,46 @@ class Evaluation:
 
         Raises ``KeyError`` for a score that there is not.
         """
-        found = self.scores[self.names[0] if name is None else name].with_failures
-        return 0.0 if found is None else found
+        mean = self.scores[self.names[0] if name is None else name].with_failures
+        return 0.0 if mean is None else mean
 
     def cases(self, name: str) -> dict[str, list[float]]:
         """The scores *name* of the samples of each case, by id; those that have one."""
-        found: dict[str, list[float]] = {each.id: [] for each in self.samples}
-        for each in self.samples:
-            score = each.scores.get(name)
+        scores: dict[str, list[float]] = {sample.id: [] for sample in self.samples}
+        for sample in self.samples:
+            score = sample.scores.get(name)
             if score is not None:
-                found[each.id].append(score)
-        return found
+                scores[sample.id].append(score)
+        return scores
 
     def _summary(self, name: str) -> Summary:
         cases = self.cases(name)
         scored = [scores for scores in cases.values() if scores]
-        failed = [each for each in self.samples if each.error or name in each.errors]
-        found = interval(scored)
-        mean, low, high = found if found is not None else (None, None, None)
-        with_failures = _mean_of(cases, [each.id for each in failed])
+        failed = [sample for sample in self.samples if sample.error or name in sample.errors]
+        estimate = interval(scored)
+        mean, low, high = estimate if estimate is not None else (None, None, None)
+        with_failures = _mean_of(cases, [sample.id for sample in failed])
         samples = sum(map(len, scored))
         return Summary(mean, low, high, len(scored), samples, len(failed), with_failures)
 
     def _difference(self, name: str, other: Evaluation) -> Difference:
         mine, theirs = self.cases(name), other.cases(name)
-        both = [each for each in mine if mine[each] and theirs.get(each)]
-        after, before = ([fmean(scores[each]) for each in both] for scores in (mine, theirs))
+        both = [case for case in mine if mine[case] and theirs.get(case)]
+        after, before = ([fmean(scores[case]) for case in both] for scores in (mine, theirs))
         binary = all(
             score in (0.0, 1.0)
-            for each in both
-            for score in (fmean(mine[each]), fmean(theirs[each]), *mine[each], *theirs[each])
+            for case in both
+            for score in (fmean(mine[case]), fmean(theirs[case]), *mine[case], *theirs[case])
         )
-        found = paired(after, before, binary)
+        estimate = paired(after, before, binary)
         changed = [
-            (each, old, new)
-            for each, old, new in zip(both, before, after, strict=True)
+            (case, old, new)
+            for case, old, new in zip(both, before, after, strict=True)
             if old != new
         ]
-        better = tuple(each for each in changed if each[2] > each[1])
-        worse = tuple(each for each in changed if each[2] < each[1])
-        mean, low, high, p = found if found is not None else (None, None, None, None)
+        better = tuple(change for change in changed if change[2] > change[1])
+        worse = tuple(change for change in changed if change[2] < change[1])
+        mean, low, high, p = estimate if estimate is not None else (None, None, None, None)
         return Difference(mean, low, high, p, len(both), better, worse)
 
     # -- for people
@@ -197,8 +197,8 @@ class Evaluation:
 
     def title(self) -> str:
         """What was evaluated, in a line."""
-        cases = len({each.id for each in self.samples})
-        most = max((each.number + 1 for each in self.samples), default=1)
+        cases = len({sample.id for sample in self.samples})
+        most = max((sample.number + 1 for sample in self.samples), default=1)
         samples = f", {most} samples each" if most > 1 else ""
         against = f" against {self.against.program}" if self.against is not None else ""
         count = "1 case" if cases == 1 else f"{cases} cases"
@@ -223,25 +223,25 @@ class Evaluation:
                 yield name, _number(score.mean), _span(score.low, score.high), str(score.failed)
                 continue
             theirs = other.scores.get(name)
-            found = differences.get(name, Difference(None, None, None, None, 0))
+            difference = differences.get(name, Difference(None, None, None, None, 0))
             yield (
                 name,
                 _number(score.mean),
                 _number(theirs.mean) if theirs is not None else "–",
-                _signed(found.mean),
-                _span(found.low, found.high, _signed),
-                f"{found.p:.3f}" if found.p is not None else "–",
-                str(len(found.better)),
-                str(len(found.worse)),
+                _signed(difference.mean),
+                _span(difference.low, difference.high, _signed),
+                f"{difference.p:.3f}" if difference.p is not None else "–",
+                str(len(difference.better)),
+                str(len(difference.worse)),
                 str(score.failed),
             )
 
     def notes(self) -> Iterator[str]:
         """The changed cases, the failures and the sums, in lines."""
-        for name, found in self.differences.items():
-            for word, changed in (("better", found.better), ("worse", found.worse)):
+        for name, difference in self.differences.items():
+            for word, changed in (("better", difference.better), ("worse", difference.worse)):
                 if changed:
-                    shown = [f"{each} {_short(old)}→{_short(new)}" for each, old, new in changed]
+                    shown = [f"{case} {_short(old)}→{_short(new)}" for case, old, new in changed]
                     yield f"{word} in {name}: {_some(shown)}"
         failed = _by_error(self.failures)
         for error, ids in list(failed.items())[:_CHANGED]:
@@ -258,36 +258,38 @@ class Evaluation:
         """All of it as JSON-ready data."""
         return {
             "program": self.program,
-            "cases": len({each.id for each in self.samples}),
+            "cases": len({sample.id for sample in self.samples}),
             "scores": {name: _data(score) for name, score in self.scores.items()},
-            "differences": {name: _data(found) for name, found in self.differences.items()},
+            "differences": {
+                name: _data(difference) for name, difference in self.differences.items()
+            },
             "failed": len(self.failures),
             "usage": _data(self.usage),
             "seconds": round(self.seconds, 3),
-            "samples": [each.as_data() for each in self.samples],
+            "samples": [sample.as_data() for sample in self.samples],
             "against": self.against.as_data() if self.against is not None else None,
         }
 
 
 def _mean_of(cases: Mapping[str, Sequence[float]], failed: Iterable[str]) -> float | None:
     """The mean over *cases*, where each sample of the ids in *failed* counts 0."""
-    every = {each: list(scores) for each, scores in cases.items()}
-    for each in failed:
-        every[each].append(0.0)
+    every = {case: list(scores) for case, scores in cases.items()}
+    for case in failed:
+        every[case].append(0.0)
     means = [fmean(scores) for scores in every.values() if scores]
     return fmean(means) if means else None
 
 
 def _by_error(failures: Iterable[Sample]) -> dict[str, list[str]]:
     """The ids of the failed samples by what went wrong, the first line of it."""
-    found: dict[str, list[str]] = {}
-    for each in failures:
-        errors = [each.error] if each.error else [f"{k}: {v}" for k, v in each.errors.items()]
+    ids_by_error: dict[str, list[str]] = {}
+    for sample in failures:
+        errors = [sample.error] if sample.error else [f"{k}: {v}" for k, v in sample.errors.items()]
         for error in errors:
             line = (error or "").partition("\n")[0]
             shown = line if len(line) <= 2 * _WIDTH else f"{line[: 2 * _WIDTH - 1]}…"
-            found.setdefault(shown, []).append(each.id)
-    return found
+            ids_by_error.setdefault(shown, []).append(sample.id)
+    return ids_by_error
 
 
 def _some(words: Sequence[str]) -> str:
@@ -312,7 +314,7 @@ def _span(low: float | None, high: float | None, shown: Any = _number) -> str:
 
 
 def _data(value: Summary | Difference | Usage) -> dict[str, Any]:
-    return {each.name: getattr(value, each.name) for each in fields(value)}
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def _aligned(rows: Sequence[Row]) -> Iterator[str]:

@@ -153,18 +153,18 @@ class _Plan:
             job.close()
 
     def _result(self, job: _Samples, values: list[object]) -> Evaluation:
-        made: list[list[Sample]] = [[] for _ in self.programs]
+        samples_by_side: list[list[Sample]] = [[] for _ in self.programs]
         for item, sample in zip(self.items, job.samples, strict=True):
             if sample is not None:
-                made[item.side].append(sample)
+                samples_by_side[item.side].append(sample)
         names = tuple(scorer.name for scorer in self.scorers)
         seconds = time.monotonic() - self.began
-        found = [
+        evaluations = [
             Evaluation(name, names, samples, job.meter.usage(samples), seconds)
-            for name, samples in zip(self.names, made, strict=True)
+            for name, samples in zip(self.names, samples_by_side, strict=True)
         ]
-        other = found[1] if len(found) > 1 else self.other
-        mine = found[0]
+        other = evaluations[1] if len(evaluations) > 1 else self.other
+        mine = evaluations[0]
         return Evaluation(mine.program, names, mine.samples, mine.usage, seconds, other)
 
 
@@ -224,7 +224,7 @@ class _Samples(MapItems):
     def _sample(self, index: int, item: _Item, frame: Frame) -> None:
         """Answer and score; in the frame of the sample."""
         case, program = item.case, self._plan.programs[item.side]
-        made = partial(
+        make_sample = partial(
             Sample, case.id, item.number, plain(case.input), plain(case.target),
             address=frame.address,
         )  # fmt: skip
@@ -232,10 +232,10 @@ class _Samples(MapItems):
             answer = _ended(start(program, case.args, dict(case.kwargs)))
         except Exception as error:
             none = {scorer.name: None for scorer in self._plan.scorers}
-            self._keep(index, frame, made(None, none, error=_words(error)))
+            self._keep(index, frame, make_sample(None, none, error=_words(error)))
             raise
         scores, errors = self._scored(answer, case)
-        self._keep(index, frame, made(plain(answer), scores, errors=errors))
+        self._keep(index, frame, make_sample(plain(answer), scores, errors=errors))
 
     def _scored(self, answer: object, case: Case) -> tuple[dict[str, float | None], dict[str, str]]:
         """The scores of *answer*, made side by side, and the errors of those that failed."""

@@ -34,9 +34,9 @@ def exact(answer: object, target: object) -> bool:
 
 def contains(answer: object, target: object) -> bool:
     """True if the target stands in the answer, in capitals or not; of a list, all that it has."""
-    said = text(answer).casefold()
+    answer_text = text(answer).casefold()
     wanted = target if isinstance(target, list | tuple) else [target]
-    return all(text(each).strip().casefold() in said for each in wanted)
+    return all(text(target_text).strip().casefold() in answer_text for target_text in wanted)
 
 
 def regex(answer: object, target: object) -> bool:
@@ -50,20 +50,20 @@ def as_json(answer: object, target: object) -> bool:
 
 
 def _parsed(value: object) -> object:
-    found = plain(value)
-    if not isinstance(found, str):
-        return found
+    data = plain(value)
+    if not isinstance(data, str):
+        return data
     try:
-        return json.loads(found)
+        return json.loads(data)
     except (ValueError, RecursionError):
-        return found
+        return data
 
 
 def choice(answer: object, target: object) -> bool:
     """True if the answer picks the letter that is the target: ``B``, ``(b)``, ``Answer: B.``"""
-    said = text(answer).strip()
-    found = _LETTER.fullmatch(said) or _FIRST.match(said)
-    letters = [found[1]] if found else _SAID.findall(said)
+    answer_text = text(answer).strip()
+    match = _LETTER.fullmatch(answer_text) or _FIRST.match(answer_text)
+    letters = [match[1]] if match else _SAID.findall(answer_text)
     return bool(letters) and letters[-1].casefold() == text(target).strip().strip("().").casefold()
 
 
@@ -89,39 +89,39 @@ class Scorer:
 
     def arguments(self, answer: object, case: Case) -> tuple[tuple[object, ...], dict[str, Any]]:
         """The arguments of ``f`` for *answer*."""
-        known = {
+        arguments = {
             "target": case.target,
             "input": case.input,
             "id": case.id,
             "fields": case.fields,
         }
         args = (answer, case.target)[: self.positions]
-        return args, {name: known[name] for name in self.named}
+        return args, {name: arguments[name] for name in self.named}
 
 
 def scorers_of(wanted: object) -> list[Scorer]:
     """The scorers that *wanted* lists, by name or as functions. Raises ``InvalidOption``."""
     if isinstance(wanted, str) or callable(wanted) or not isinstance(wanted, Iterable):
         wanted = [wanted]
-    found: dict[str, Scorer] = {}
-    for each in wanted:
-        made = _scorer(each)
-        name, number = made.name, 2
-        while name in found:
-            name, number = f"{made.name}-{number}", number + 1
-        found[name] = Scorer(name, made.f, made.named, made.positions, made.ready)
-    if not found:
+    scorers: dict[str, Scorer] = {}
+    for entry in wanted:
+        scorer = _scorer(entry)
+        name, number = scorer.name, 2
+        while name in scorers:
+            name, number = f"{scorer.name}-{number}", number + 1
+        scorers[name] = Scorer(name, scorer.f, scorer.named, scorer.positions, scorer.ready)
+    if not scorers:
         raise InvalidOption("evaluate(scores=[]): write at least one, such as 'exact'")
-    return list(found.values())
+    return list(scorers.values())
 
 
 def _scorer(wanted: object) -> Scorer:
     if isinstance(wanted, str):
         f = READY.get(wanted)
         if f is None:
-            known = ", ".join(READY)
+            names = ", ".join(READY)
             raise InvalidOption(
-                f"there is no ready score {wanted!r}{nearest(wanted, READY)} (they are {known}); "
+                f"there is no ready score {wanted!r}{nearest(wanted, READY)} (they are {names}); "
                 "others are functions: score(answer, target)"
             )
         return Scorer(wanted, f, (), 2, ready=True)
@@ -138,21 +138,21 @@ def _scorer(wanted: object) -> Scorer:
         raise InvalidOption(f"the score {name}() takes no answer: write {name}(answer, target)")
     second = parameters[1:2]
     positions = 2 if second and second[0] not in _NAMED else 1
-    named = tuple(each for each in parameters[positions:] if each in _NAMED)
+    named = tuple(parameter for parameter in parameters[positions:] if parameter in _NAMED)
     return Scorer(name, wanted, named, positions, ready=False)
 
 
 def number_of(value: object) -> float | None:
     """*value* as a score; ``None`` is none. Raises ``ValueError`` for anything else."""
-    found = plain(value)
-    if found is None:
+    data = plain(value)
+    if data is None:
         return None
-    if isinstance(found, str):
-        word = found.strip().strip(".").casefold()
-        found = _WORDS[word] if word in _WORDS else _float(word)
+    if isinstance(data, str):
+        word = data.strip().strip(".").casefold()
+        data = _WORDS[word] if word in _WORDS else _float(word)
     with contextlib.suppress(OverflowError):  # a whole number of hundreds of digits
-        if isinstance(found, bool | int | float) and math.isfinite(found):
-            return float(found)
+        if isinstance(data, bool | int | float) and math.isfinite(data):
+            return float(data)
     raise ValueError(f"a score is a number, True or False, yes or no, or None; got {value!r:.80}")
 
 

@@ -19,20 +19,20 @@ SUBJECT, SAMPLE = "evaluation", "sample"
 def recorded(trace: Trace | str | os.PathLike[str]) -> Evaluation:
     """The last evaluation in *trace*, as far as it came. Raises ``InvalidOption`` without one."""
     opened = trace if isinstance(trace, Trace) else Trace.open(trace)
-    found = all_recorded(opened)
-    if not found:
+    evaluations = all_recorded(opened)
+    if not evaluations:
         raise InvalidOption(
             f"{opened.path} records no evaluation; `appl eval` and appl.evaluate() make one"
         )
-    return found[-1]
+    return evaluations[-1]
 
 
 def all_recorded(trace: Trace) -> list[Evaluation]:
     """All evaluations in *trace*, in the order in which they began."""
     subjects = {
-        each.address: each.value
-        for each in trace.observations
-        if each.kind == SUBJECT and isinstance(each.value, Mapping)
+        observation.address: observation.value
+        for observation in trace.observations
+        if observation.kind == SUBJECT and isinstance(observation.value, Mapping)
     }
     below = {str(value.get("against")) for value in subjects.values()}
     outer = [address for address in subjects if address not in below]
@@ -41,14 +41,14 @@ def all_recorded(trace: Trace) -> list[Evaluation]:
 
 def _evaluation(trace: Trace, address: str, subjects: Mapping[str, Any]) -> Evaluation:
     subject = subjects[address]
-    found = [
-        (_count(each.value.get("order")), _sample(each.value, each.address))
-        for each in trace.observations
-        if each.kind == SAMPLE
-        and each.address.rpartition("/")[0] == address
-        and isinstance(each.value, Mapping)
+    samples_by_order = [
+        (_count(observation.value.get("order")), _sample(observation.value, observation.address))
+        for observation in trace.observations
+        if observation.kind == SAMPLE
+        and observation.address.rpartition("/")[0] == address
+        and isinstance(observation.value, Mapping)
     ]
-    samples = [sample for _, sample in sorted(found, key=itemgetter(0))]
+    samples = [sample for _, sample in sorted(samples_by_order, key=itemgetter(0))]
     against, names = subject.get("against"), subject.get("scores")
     other = None
     if isinstance(against, str) and against in subjects:
@@ -85,12 +85,12 @@ def _score(value: object) -> float | None:
 
 
 def _usage(trace: Trace, samples: list[Sample]) -> Usage:
-    places = tuple(f"{each.address}/" for each in samples)
-    calls = [each for each in trace.calls if each.address.startswith(places)]
-    costs = [each.response.cost for each in calls if each.response is not None]
+    places = tuple(f"{sample.address}/" for sample in samples)
+    calls = [call for call in trace.calls if call.address.startswith(places)]
+    costs = [call.response.cost for call in calls if call.response is not None]
     return Usage(
         len(calls),
-        sum(each.source is not None for each in calls),
+        sum(call.source is not None for call in calls),
         sum(cost or 0 for cost in costs),
         sum(cost is None for cost in costs),
     )

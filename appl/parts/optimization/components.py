@@ -182,7 +182,7 @@ def components_of(programs: Iterable[DecoratedFunction]) -> list[Component]:
             where = find(program.function)
         except (SourceUnavailable, PromptSyntaxError):
             continue
-        documented = bool(program.told.docstring_as)
+        documented = bool(program.decoration.docstring_as)
         every = _components(where, documented)
         for each in every:
             if _is_editable(each, every, where.source, documented):
@@ -403,7 +403,7 @@ class Program:
                 new = _swapped(program, where, name, codes, wrapper)
                 undo.append((wrapper, program))
                 wrapper.__dict__["__appl__"] = new
-                for each in _components(find(new.function), bool(new.told.docstring_as)):
+                for each in _components(find(new.function), bool(new.decoration.docstring_as)):
                     key = (file, each.function, each.number)
                     if key in places:
                         places[key] = replace(each, file=file, code_file=name)
@@ -445,7 +445,7 @@ def _swapped(
     )  # fmt: skip
     made.__kwdefaults__, made.__annotations__ = old.__kwdefaults__, old.__annotations__
     made.__qualname__, made.__module__ = old.__qualname__, old.__module__
-    new = DecoratedFunction(made, program.told)
+    new = DecoratedFunction(made, program.decoration)
     new.code = wrapper.__code__
     return new
 

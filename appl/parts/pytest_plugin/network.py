@@ -63,15 +63,15 @@ def guarded() -> Iterator[Guard]:
         _standing.remove(guard)
 
 
-def _audit(event: str, given: tuple[Any, ...]) -> None:
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if not _standing or not event.startswith("socket."):
         return
     if event in _CONNECTING:
-        sock, address = given[:2]
+        sock, address = arguments[:2]
         if getattr(sock, "family", None) in _INTERNET and address and not _is_here(address[0]):
             raise _standing[-1].refuse(f"{address[0]}:{address[1]}")
-    elif event in _ASKING and not _is_here(given[0]):
-        raise _standing[-1].refuse(_word(given[0]))
+    elif event in _ASKING and not _is_here(arguments[0]):
+        raise _standing[-1].refuse(_word(arguments[0]))
 
 
 def _is_here(host: object) -> bool:

@@ -259,23 +259,23 @@ def _explained(run: TapedRun) -> Iterator[None]:
 
 def taped_run(item: pytest.Item) -> TapedRun:
     """The run that the marks of *item* ask for; the nearest wins. A wrong mark fails the test."""
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for mark in item.iter_markers("appl"):
         if mark.args:
             _refuse(f"it takes names only: write @pytest.mark.appl(tape={mark.args[0]!r:.80})")
-        given = {**mark.kwargs, **given}
-    mode = given.pop("mode", "replay")
+        arguments = {**mark.kwargs, **arguments}
+    mode = arguments.pop("mode", "replay")
     if mode not in MODES:
         _refuse(f"mode is one of {', '.join(MODES)}, got {mode!r:.80}")
-    where, online = given.pop("tape", tape.BESIDE), given.pop("network", False)
-    for name in given:
+    where, online = arguments.pop("tape", tape.BESIDE), arguments.pop("network", False)
+    for name in arguments:
         if name not in KEYS:
-            known = (*_OWN, *KEYS)
-            _refuse(f"there is no {name!r}{nearest(name, known)}")
+            keywords = (*_OWN, *KEYS)
+            _refuse(f"there is no {name!r}{nearest(name, keywords)}")
     test = ".".join(item.nodeid.split("::")[1:]) or item.name  # TestClass.test[parameter]
     path = tape.beside(item.path, test, str(where))
     record = item.config.getoption("--appl-record")
-    return TapedRun(item, path, mode, record, bool(online), given)
+    return TapedRun(item, path, mode, record, bool(online), arguments)
 
 
 def _refuse(text: str) -> NoReturn:

@@ -28,27 +28,29 @@ def evaluate_at_least(
     """
     if isinstance(data, str | os.PathLike):
         data = folder / data
-    made = evaluate(f, data, progress=False, **options)
+    evaluation = evaluate(f, data, progress=False, **options)
     if in_coroutine():
-        return _awaited(made, at_least)
-    return _checked(made, at_least)
+        return _awaited(evaluation, at_least)
+    return _checked(evaluation, at_least)
 
 
-async def _awaited(made: object, at_least: float | Mapping[str, float]) -> Evaluation:
-    return _checked(await cast(Awaitable[Evaluation], made), at_least)
+async def _awaited(evaluation: object, at_least: float | Mapping[str, float]) -> Evaluation:
+    return _checked(await cast(Awaitable[Evaluation], evaluation), at_least)
 
 
-def _checked(found: Evaluation, at_least: float | Mapping[str, float]) -> Evaluation:
-    limits = at_least if isinstance(at_least, Mapping) else dict.fromkeys(found.names, at_least)
-    unknown = [name for name in limits if name not in found.names]
+def _checked(evaluation: Evaluation, at_least: float | Mapping[str, float]) -> Evaluation:
+    limits = (
+        at_least if isinstance(at_least, Mapping) else dict.fromkeys(evaluation.names, at_least)
+    )
+    unknown = [name for name in limits if name not in evaluation.names]
     if unknown:
-        names = ", ".join(found.names)
+        names = ", ".join(evaluation.names)
         pytest.fail(f"at_least: there is no score {unknown[0]!r} ({names})", pytrace=False)
     low = [
-        f"{name} is {found.mean(name):.3f}, below {least:g}"
+        f"{name} is {evaluation.mean(name):.3f}, below {least:g}"
         for name, least in limits.items()
-        if found.mean(name) < least
+        if evaluation.mean(name) < least
     ]
     if low:
-        pytest.fail("\n".join([*low, str(found)]), pytrace=False)
-    return found
+        pytest.fail("\n".join([*low, str(evaluation)]), pytrace=False)
+    return evaluation

@@ -51,7 +51,7 @@ from appl.session.isolation import RECORDED
 from appl.session.ownership import require_own
 from appl.session.resume import resume_session
 from appl.session.session import Session, make_session
-from appl.session.waiting import ASKED
+from appl.session.waiting import QUESTION_KINDS
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.trace import Trace
 from appl.tracing.reading.waits import open_questions
@@ -313,7 +313,7 @@ def _waiting(job: Job, waits: Iterable[Awaited]) -> Outcome:
     """What the run waits for, with the forms of its questions."""
     entries = list(waits)
     forms: dict[str, Any] = {}
-    if any(entry.kind in ASKED for entry in entries):
+    if any(entry.kind in QUESTION_KINDS for entry in entries):
         trace = Trace.open(job.path, home=settings.load().home)
         forms = {each.address: each for each in open_questions(trace)}
     masker = Masker()

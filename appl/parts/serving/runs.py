@@ -295,7 +295,7 @@ class Runs:
         assume: Mapping[str, str] | None = None,
     ) -> None:
         path = self._path(run.name)
-        run.begin_again()
+        run.begin_attempt()
         emit = _Pieces(self._loop, run).emit
         run.job = Job(run.function, run.arguments, path, emit, streams, rerun, assume or {})
         self._live[run.name] = run

@@ -66,7 +66,7 @@ class ServedRun:
         self.state, self.value, self.usage = state, value, usage
         self._tell()
 
-    def begin_again(self) -> None:
+    def begin_attempt(self) -> None:
         """It goes on: its program streams from the beginning again."""
         self.events, self._at = [], 0
         self.become("queued")

@@ -80,8 +80,8 @@ class CallsToCome(Protocol):
     def models(self) -> frozenset[str]:
         """The models that it asks, as they are written."""
 
-    def left(self, made: int, line: int | None) -> tuple[int, int | None]:
-        """The least and the most calls after the latest of *made* calls, which is in *line*."""
+    def remaining(self, calls: int, line: int | None) -> tuple[int, int | None]:
+        """The least and the most calls after the latest of *calls*, which is in *line*."""
 
 
 class CallBody(Protocol):
@@ -139,9 +139,9 @@ class Call(Promise):
         "account",
         "attempts",
         "cache",
+        "earlier_answer",
         "emit",
         "frame",
-        "given",
         "identity",
         "key",
         "messages",
@@ -193,7 +193,7 @@ class Call(Promise):
         self.request: Request | None = None
         self.worker: AsyncTask[None] | None = None
         self.source: Source | None = None
-        self.given: Response | None = None
+        self.earlier_answer: Response | None = None
         self.schema: dict[str, Any] | None = None  # of the type of its answer
 
     @property
@@ -233,7 +233,7 @@ class Call(Promise):
         node = PromptNode(self.trunk(), VOICES[role], text, site=self.place)
         self.node, self.messages = node, None
 
-    def again(self, address: str, node: PromptNode) -> Call:
+    def longer(self, address: str, node: PromptNode) -> Call:
         """The same question with a longer prompt, asked on behalf of this call."""
         return Call(
             address, None, self.frame, self.run, self.account, self.identity, node, None,
@@ -302,15 +302,17 @@ class Call(Promise):
         """The addresses of the calls whose answers the prompt holds, those implied left out."""
         if self.node is None or not self.node.has_hole:
             return ()
-        found = dict.fromkeys(at for source in sources(self.node) for at in source.answered_by())
-        return tuple(found)
+        addresses = dict.fromkeys(
+            at for source in sources(self.node) for at in source.answered_by()
+        )
+        return tuple(addresses)
 
     def answered(self, response: Response) -> None:
         """End the call well if every sample is there; samples that were ``given`` come first."""
-        if self.given is not None:
+        if self.earlier_answer is not None:
             from appl.runtime.answers.samples import mixed  # few calls begin with known samples
 
-            response = mixed(self.given, response)
+            response = mixed(self.earlier_answer, response)
         if len(response.samples) < max(self.n, 1):
             got = f"{len(response.samples)} of {self.n} samples"
             self.failed(MalformedResponse(f"the backend answered with {got}"))
@@ -321,15 +323,15 @@ class Call(Promise):
             return
         self._end(Value(Text.of(self.address, response, tools=self.tools)), response, None)
 
-    def told(self, told: Any) -> None:
+    def told(self, news: Any) -> None:
         """Take a piece of the answer, the answer, or an error from the world."""
-        if isinstance(told, Chunk):
+        if isinstance(news, Chunk):
             assert self.emit is not None
-            self.emit(told)
-        elif isinstance(told, BaseException):
-            self.failed(told)
+            self.emit(news)
+        elif isinstance(news, BaseException):
+            self.failed(news)
         else:
-            self.answered(told)
+            self.answered(news)
 
     def failed(self, error: BaseException) -> None:
         """End the call with *error*, which gets a note of where it was issued."""
@@ -410,7 +412,7 @@ class Call(Promise):
     def blockers(self) -> Iterable[Promise]:
         return (source for source in sources(self.node) if not source.done)
 
-    def asked_after(self) -> PromptNode | None:
+    def answered_prompt(self) -> PromptNode | None:
         return self.node
 
     def suspicious(self) -> bool:
@@ -432,8 +434,8 @@ def sources(node: PromptNode | None) -> Iterator[Promise]:
         else:
             yield source
         before = hole.before
-        asked = source.asked_after()
-        if asked is not None and before is not None and asked.hole is before:
+        prompt_node = source.answered_prompt()
+        if prompt_node is not None and before is not None and prompt_node.hole is before:
             return
         hole = before
 

@@ -28,15 +28,15 @@ def checked(options: Sequence[str]) -> tuple[str, ...]:
         raise InvalidOption(f"choices takes a list of strings, got the string {options!r}")
     if not isinstance(options, Iterable):
         raise InvalidOption(f"choices takes a list of strings, got {options!r:.80}")
-    found = tuple(str.__str__(str(each)) for each in options)
-    if not found:
+    texts = tuple(str.__str__(str(option)) for option in options)
+    if not texts:
         raise InvalidOption("choices is empty: give at least one string")
-    if "" in found:
-        raise InvalidOption(f"choices holds an empty string: {list(found)!r}")
-    if len(set(found)) != len(found):
-        twice = next(each for each in found if found.count(each) > 1)
+    if "" in texts:
+        raise InvalidOption(f"choices holds an empty string: {list(texts)!r}")
+    if len(set(texts)) != len(texts):
+        twice = next(option for option in texts if texts.count(option) > 1)
         raise InvalidOption(f"choices holds {twice!r} twice")
-    return found
+    return texts
 
 
 def sampling_for(
@@ -67,7 +67,7 @@ def sampling_for(
             "leave out method='logprob' to let it choose in another way"
         )
     if "regex" in profile.features:
-        pattern = "(" + "|".join(re.escape(each) for each in options) + ")"
+        pattern = "(" + "|".join(re.escape(option) for option in options) + ")"
         return dataclasses.replace(sampling, regex=pattern)
     schema = schema_for(BySchema({"enum": list(options)}), profile)
     return dataclasses.replace(sampling, schema=schema) if schema is not None else sampling
@@ -126,17 +126,21 @@ class Chosen(MultiCall):
         return _is_asked(self.call.sampling)
 
     def _option(self, text: str) -> str | None:
-        said = text.strip()
-        number = re.match(r"\D{0,12}?(\d{1,9})\b", said) if self._asked() else None
+        answer = text.strip()
+        number = re.match(r"\D{0,12}?(\d{1,9})\b", answer) if self._asked() else None
         if number and 1 <= int(number[1]) <= len(self._options):
             return self._options[int(number[1]) - 1]  # also where an option is itself a number
-        for each in (text, said):
-            if each in self._options:
-                return each
+        for candidate in (text, answer):
+            if candidate in self._options:
+                return candidate
         if not self._asked():
-            named = [each for each in self._options if unwrapped(text) == json.dumps(each)]
+            named = [option for option in self._options if unwrapped(text) == json.dumps(option)]
             return named[0] if named else None
-        named = [each for each in self._options if each.casefold() == said.strip(".'\"").casefold()]
+        named = [
+            option
+            for option in self._options
+            if option.casefold() == answer.strip(".'\"").casefold()
+        ]
         return named[0] if len(named) == 1 else None
 
     def _choose(self, option: str, response: Response) -> None:
@@ -153,8 +157,8 @@ class Chosen(MultiCall):
         )
         self.ask(self.after(before, wrong, len(self.sources)))
 
-    def _error(self, said: str) -> ChoiceError:
+    def _error(self, answer: str) -> ChoiceError:
         return ChoiceError(
             f"{self.where()}: asked {times(len(self.sources))} for one of {list(self._options)!r}, "
-            f"the last answer was {said!r:.200}"
+            f"the last answer was {answer!r:.200}"
         )

@@ -96,8 +96,8 @@ class Continuation(MultiCall):
         self._last: Sample | None = None
         self._logprobs: list[TokenLogprob] | None = []
 
-    def again(self, address: str, node: PromptNode) -> Continuation:
-        return Continuation(self.call.again(address, node), self._rounds)
+    def longer(self, address: str, node: PromptNode) -> Continuation:
+        return Continuation(self.call.longer(address, node), self._rounds)
 
     # -- what is streamed
 
@@ -148,34 +148,34 @@ class Continuation(MultiCall):
             return None
         text = self._growing.text
         length, visible = self._asked_at
-        kept = firm(text)
-        if len(kept) <= visible:
-            kept = text.rstrip(HALF)
-            if len(kept) <= length:
+        firm_text = firm(text)
+        if len(firm_text) <= visible:
+            firm_text = text.rstrip(HALF)
+            if len(firm_text) <= length:
                 return None
-        return len(text) - len(kept)
+        return len(text) - len(firm_text)
 
     def _ask_for_more(self, before: Call) -> None:
-        said = self._growing.text
-        self._asked_at, self._taken = (len(said), len(firm(said))), 0
+        text = self._growing.text
+        self._asked_at, self._taken = (len(text), len(firm(text))), 0
         trunk = self.call.trunk()
-        self._joint, node = Straight(), continued(trunk, BegunText(before, said))
+        self._joint, node = Straight(), continued(trunk, BegunText(before, text))
         if "prefill" not in self.call.profile.features:
-            self._joint = overlap = Overlap(said)
+            self._joint = overlap = Overlap(text)
             node = PromptNode(node, USER, _ASK.format(marker=overlap.marker))
             if not overlap.marker and trunk is not None:  # nothing to repeat: the same once more
                 node = PromptNode(trunk, trunk.voice, BegunText(before, ""), starts=False)
-        more = self.call.again(f"{self.address}/more.{len(self.sources)}", node)
-        more.sampling = self._sampling(said)
+        more = self.call.longer(f"{self.address}/more.{len(self.sources)}", node)
+        more.sampling = self._sampling(text)
         self.ask(more)
 
-    def _sampling(self, said: str) -> Sampling:
+    def _sampling(self, begun: str) -> Sampling:
         """The sampling of a continuation; repeated words do not count as tokens."""
         sampling, joint = self.call.sampling, self._joint
         if isinstance(joint, Overlap) and sampling.max_tokens is not None:
             return dataclasses.replace(sampling, max_tokens=sampling.max_tokens + len(joint.marker))
         if any(getattr(sampling, name) is not None for name in CONSTRAINTS):
-            return dataclasses.replace(sampling, begun=said)
+            return dataclasses.replace(sampling, begun=begun)
         return sampling
 
     def failed(self, outcome: Error) -> None:
@@ -235,13 +235,13 @@ def within(sample: Sample, start: int, end: int) -> list[TokenLogprob]:
     tokens = list(sample.logprobs or ())
     if "".join(token.token for token in tokens) != sample.text:
         return tokens
-    found: list[TokenLogprob] = []
+    inside: list[TokenLogprob] = []
     at = 0
     for token in tokens:
         if start <= at < end:
-            found.append(token)
+            inside.append(token)
         at += len(token.token)
-    return found
+    return inside
 
 
 # -- joining
@@ -287,9 +287,9 @@ class Growing:
         return held
 
     def _settle(self, text: str, certain: int) -> str:
-        found, self._tail = text[:certain], text[certain:]
-        self._certain.append(found)
-        return found
+        certain_text, self._tail = text[:certain], text[certain:]
+        self._certain.append(certain_text)
+        return certain_text
 
     @property
     def text(self) -> str:
@@ -336,22 +336,22 @@ class Straight:
 
 
 class Overlap:
-    """A piece that was asked to repeat ``marker``, the last words of *said*.
+    """A piece that was asked to repeat ``marker``, the last words of *text*.
 
     White space after them may be repeated too; where there are no words, it must be.
     """
 
     __slots__ = ("_buffer", "_find", "_found", "_said", "_space", "doubt", "marker", "skipped")
 
-    def __init__(self, said: str) -> None:
-        self.marker = marker_of(said)
-        self._said, self._buffer, self._found = said, "", False
-        self._space = said[len(said.rstrip()) :] if self.marker else ""
+    def __init__(self, text: str) -> None:
+        self.marker = marker_of(text)
+        self._said, self._buffer, self._found = text, "", False
+        self._space = text[len(text.rstrip()) :] if self.marker else ""
         pattern = flexible(self.marker)
         if len(self.marker) >= LEAST_OVERLAP:
             self._find = pattern.search
         else:
-            beginning = rf"\s*{pattern.pattern}" if self.marker else re.escape(said)
+            beginning = rf"\s*{pattern.pattern}" if self.marker else re.escape(text)
             self._find = re.compile(beginning).match
         self.skipped, self.doubt = 0, ""
 
@@ -359,20 +359,20 @@ class Overlap:
         if self._found:
             return text
         self._buffer += text
-        found = self._find(self._buffer)
-        if found is None:
+        match = self._find(self._buffer)
+        if match is None:
             return ""
-        after = self._buffer[found.end() :]
+        after = self._buffer[match.end() :]
         if after.startswith(self._space):
-            return self._from(found.end() + len(self._space))
-        return "" if self._space.startswith(after) else self._from(found.end())
+            return self._from(match.end() + len(self._space))
+        return "" if self._space.startswith(after) else self._from(match.end())
 
     def close(self) -> str:
         if self._found:
             return ""
         text = self._buffer
-        found = self._find(text)
-        if found is not None:  # with half of the white space
+        match = self._find(text)
+        if match is not None:  # with half of the white space
             return self._from(len(text))
         body = text.lstrip()
         if self.marker and flexible(body).match(self.marker):  # it was cut while it repeated
@@ -389,11 +389,11 @@ class Overlap:
 
     def _repeats(self, words: str) -> bool:
         """True if the piece begins with whole *words* with which the text before it ends."""
-        said, after = self._said, self._buffer[len(words) :]
+        text, after = self._said, self._buffer[len(words) :]
         enough = len(words.strip()) >= LEAST_WORDS and words[0] == words.lstrip()[:1]
-        if not enough or not said.endswith(words):
+        if not enough or not text.endswith(words):
             return False
-        before = said[: len(said) - len(words)]
+        before = text[: len(text) - len(words)]
         return not (_joined(before[-1:], words[0]) or _joined(words[-1], after[:1]))
 
     def _from(self, start: int) -> str:
@@ -401,32 +401,32 @@ class Overlap:
         return self._buffer[start:]
 
 
-def _joined(left: str, right: str) -> bool:
+def _joined(before: str, right: str) -> bool:
     """True if two characters side by side are of one word."""
-    return left.isalnum() and right.isalnum()
+    return before.isalnum() and right.isalnum()
 
 
-def marker_of(said: str) -> str:
-    """The last words of *said*: some forty characters, more if they occur before, and not too many.
+def marker_of(text: str) -> str:
+    """The last words of *text*: some forty characters, more if they occur before, and not too many.
 
     They begin and end with something visible.
     """
-    said = said.strip()
+    text = text.strip()
     size = MARKER
-    while size < min(len(said), LONGEST_MARKER):
-        marker = _from_a_word(said, len(said) - size)
-        if not flexible(marker).search(said[: len(said) - 1]):
+    while size < min(len(text), LONGEST_MARKER):
+        marker = _from_a_word(text, len(text) - size)
+        if not flexible(marker).search(text[: len(text) - 1]):
             return marker
         size *= 2
-    return _from_a_word(said, max(0, len(said) - LONGEST_MARKER))
+    return _from_a_word(text, max(0, len(text) - LONGEST_MARKER))
 
 
 def _from_a_word(text: str, start: int) -> str:
     """*text* from the beginning of the word at *start*, or from there if the word is long."""
-    found = max(
+    space = max(
         text.rfind(space, start - MARKER if start > MARKER else 0, start) for space in " \n\t"
     )
-    at = found + 1 if found >= 0 or start <= MARKER else start
+    at = space + 1 if space >= 0 or start <= MARKER else start
     return text[at:].lstrip()
 
 

@@ -39,7 +39,7 @@ def is_wrapped(shape: Shape, profile: Profile) -> bool:
     )
 
 
-_KEPT = frozenset(
+_SUPPORTED_KEYWORDS = frozenset(
     """
     $ref $defs definitions additionalProperties allOf anyOf const description enum
     exclusiveMaximum exclusiveMinimum format items maxItems maxLength maxProperties maximum
@@ -53,7 +53,7 @@ _FORMATS = frozenset(
     {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}
 )
 _NAMED = ("properties", "patternProperties", "$defs", "definitions")
-_SEVERAL = ("allOf", "anyOf", "prefixItems")
+_LIST_KEYWORDS = ("allOf", "anyOf", "prefixItems")
 _HARD_PATTERN = re.compile(r"\(\?[=!<]|\\[1-9bBAzZ]")  # look-around, back references, boundaries
 
 
@@ -69,36 +69,36 @@ def constraint(schema: dict[str, object]) -> dict[str, object]:
 def _relaxed(schema: object, close: bool) -> Any:
     if not isinstance(schema, dict):
         return {} if schema is True else schema
-    found = dict(_keywords(schema, close))
-    if any(map(_HARD_PATTERN.search, found.get("patternProperties", ()))):
-        del found["patternProperties"]
-        found.pop("additionalProperties", None)
-        return found
-    shut = close and "properties" in found and not found.keys() & {"anyOf", "$ref"}
-    if shut and "additionalProperties" not in found and "patternProperties" not in found:
-        found["additionalProperties"] = False
-    return found
+    keywords = dict(_keywords(schema, close))
+    if any(map(_HARD_PATTERN.search, keywords.get("patternProperties", ()))):
+        del keywords["patternProperties"]
+        keywords.pop("additionalProperties", None)
+        return keywords
+    shut = close and "properties" in keywords and not keywords.keys() & {"anyOf", "$ref"}
+    if shut and "additionalProperties" not in keywords and "patternProperties" not in keywords:
+        keywords["additionalProperties"] = False
+    return keywords
 
 
 def _keywords(schema: dict[str, Any], close: bool) -> Iterator[tuple[str, Any]]:
-    for name, given in schema.items():
+    for name, value in schema.items():
         name = "anyOf" if name == "oneOf" and "anyOf" not in schema else name
-        if name not in _KEPT:
+        if name not in _SUPPORTED_KEYWORDS:
             continue
         if name in _NAMED:
-            yield name, {key: _relaxed(each, close) for key, each in given.items()}
-        elif name in _SEVERAL:
-            yield name, [_relaxed(each, close) for each in given]
-        elif name == "items" or (name == "additionalProperties" and given is not True):
-            yield name, given if given is False else _relaxed(given, close)
-        elif _possible(name, given):
-            yield name, given
+            yield name, {key: _relaxed(part, close) for key, part in value.items()}
+        elif name in _LIST_KEYWORDS:
+            yield name, [_relaxed(part, close) for part in value]
+        elif name == "items" or (name == "additionalProperties" and value is not True):
+            yield name, value if value is False else _relaxed(value, close)
+        elif _possible(name, value):
+            yield name, value
 
 
-def _possible(name: str, given: Any) -> bool:
+def _possible(name: str, value: Any) -> bool:
     if name == "format":
-        return given in _FORMATS
-    return name != "pattern" or not _HARD_PATTERN.search(given)
+        return value in _FORMATS
+    return name != "pattern" or not _HARD_PATTERN.search(value)
 
 
 def wrapped(schema: dict[str, object]) -> dict[str, Any]:
@@ -114,16 +114,16 @@ def wrapped(schema: dict[str, object]) -> dict[str, Any]:
 
 def _moved(schema: object, where: str) -> object:
     if isinstance(schema, list):
-        return [_moved(each, where) for each in schema]
+        return [_moved(item, where) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    return {name: _moved_part(name, each, where) for name, each in schema.items()}
+    return {name: _moved_part(name, value, where) for name, value in schema.items()}
 
 
-def _moved_part(name: str, given: object, where: str) -> object:
-    if name == "$ref" and isinstance(given, str):
-        return where + given[1:]
-    return given if name in ("enum", "const") else _moved(given, where)
+def _moved_part(name: str, value: object, where: str) -> object:
+    if name == "$ref" and isinstance(value, str):
+        return where + value[1:]
+    return value if name in ("enum", "const") else _moved(value, where)
 
 
 def unwrapped(text: str) -> str:
@@ -161,13 +161,13 @@ def instruction(shape: Shape) -> str:
 def _untitled(schema: object) -> object:
     """*schema* without the titles that are made from the names of the fields."""
     if isinstance(schema, list):
-        return [_untitled(each) for each in schema]
+        return [_untitled(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        name: {key: _untitled(inner) for key, inner in each.items()}
-        if name in _NAMED and isinstance(each, dict)
-        else _untitled(each)
-        for name, each in schema.items()
-        if not (name == "title" and isinstance(each, str))
+        name: {key: _untitled(inner) for key, inner in value.items()}
+        if name in _NAMED and isinstance(value, dict)
+        else _untitled(value)
+        for name, value in schema.items()
+        if not (name == "title" and isinstance(value, str))
     }

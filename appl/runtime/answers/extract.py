@@ -36,8 +36,8 @@ def candidates(text: str, kinds: frozenset[str], options: tuple[str, ...]) -> It
         yield _only(_NUMBER.findall(text))
     if kinds & {"boolean", "null"}:
         yield _YES_OR_NO.get(whole.strip(_AROUND).casefold(), [])
-        found = _only([word.lower() for word in _WORD.findall(text)])
-        yield ["null" if word == "none" else word for word in found]
+        word_list = _only([word.lower() for word in _WORD.findall(text)])
+        yield ["null" if word == "none" else word for word in word_list]
 
 
 def _containers(text: str, kinds: frozenset[str]) -> Iterator[str]:
@@ -71,16 +71,18 @@ def _names(text: str, option: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(option)}(?!\w)", text, re.IGNORECASE) is not None
 
 
-def _only(found: list[str]) -> list[str]:
+def _only(words: list[str]) -> list[str]:
     """The value that was found, any number of times; nothing when several were."""
-    return found[:1] if len(set(found)) == 1 else []
+    return words[:1] if len(set(words)) == 1 else []
 
 
 def problem(text: str, kinds: frozenset[str]) -> str:
     """The reason for which nothing was found in *text*, in words."""
     if not kinds & {"object", "array"}:
         return "it does not say one value of the form that was asked for, or says several"
-    begun = next((each for each in _BEGUN.finditer(text) if kinds & {_OPENED[each[0][0]]}), None)
+    begun = next(
+        (opening for opening in _BEGUN.finditer(text) if kinds & {_OPENED[opening[0][0]]}), None
+    )
     if begun is None:
         return "it holds no JSON"
     try:
@@ -105,12 +107,12 @@ def kinds_of(schema: object, root: object = None, depth: int = 20) -> frozenset[
         values = schema["enum"] if "enum" in schema else [schema["const"]]
         return frozenset(map(_kind, values))
     if "type" in schema:
-        said = schema["type"]
-        return frozenset([said] if isinstance(said, str) else said)
+        type_names = schema["type"]
+        return frozenset([type_names] if isinstance(type_names, str) else type_names)
     for name in ("anyOf", "oneOf"):
         if name in schema:
-            found = [kinds_of(each, root, depth - 1) for each in schema[name]]
-            return frozenset[str]().union(*found)
+            kinds = [kinds_of(part, root, depth - 1) for part in schema[name]]
+            return frozenset[str]().union(*kinds)
     return ALL
 
 
@@ -124,11 +126,11 @@ def options_of(schema: object, root: object = None, depth: int = 20) -> tuple[st
         return ()
     if "$ref" in schema:
         return options_of(_target(root, schema["$ref"]), root, depth - 1)
-    found = [options_of(each, root, depth - 1) for each in schema.get("anyOf", ())]
-    if found:
-        texts = ["string" in kinds_of(each, root) for each in schema["anyOf"]]
-        free = any(text and not listed for text, listed in zip(texts, found, strict=True))
-        return () if free else tuple(option for listed in found for option in listed)
+    listings = [options_of(part, root, depth - 1) for part in schema.get("anyOf", ())]
+    if listings:
+        texts = ["string" in kinds_of(part, root) for part in schema["anyOf"]]
+        free = any(text and not listed for text, listed in zip(texts, listings, strict=True))
+        return () if free else tuple(option for listed in listings for option in listed)
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
     return tuple(value for value in values if isinstance(value, str))
 
@@ -141,8 +143,8 @@ def _kind(value: object) -> str:
 
 
 def _target(root: object, reference: str) -> object:
-    found = root
+    target = root
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        target = target.get(name) if isinstance(target, dict) else None
+    return target

@@ -35,8 +35,16 @@ class Feed:
     """
 
     __slots__ = (
-        "_again", "_closed", "_otherwise", "_reporter", "_standing", "_stood", "address", "chunks",
-        "first", "sink",
+        "_closed",
+        "_otherwise",
+        "_reporter",
+        "_resent",
+        "_standing",
+        "_stood",
+        "address",
+        "chunks",
+        "first",
+        "sink",
     )  # fmt: skip
 
     def __init__(self, address: str, reporter: Reporter, sink: Sink, first: int = 0) -> None:
@@ -45,13 +53,13 @@ class Feed:
         self._reporter, self.sink, self._closed = reporter, sink, False
         self._stood = 0
         self._standing: dict[tuple[int, Kind], str] = {}
-        self._again: dict[tuple[int, Kind], int] = {}  # how much of what stands has come again
+        self._resent: dict[tuple[int, Kind], int] = {}  # how much of what stands has come again
         self._otherwise: Callable[[str], None] = _nobody
 
     def __call__(self, chunk: Chunk) -> None:
         """Take *chunk*, unless it comes too late; on the I/O loop."""
         check_chunk(chunk)
-        if self._again:
+        if self._resent:
             chunk = replace(chunk, text=self._beyond(chunk))
         if self._closed or not chunk.text:
             return
@@ -67,14 +75,14 @@ class Feed:
         *otherwise* is told, in words, when it does not begin with that part.
         """
         self._stood, self._otherwise = len(self.chunks), otherwise
-        self._standing = {key: "".join(texts) for key, texts in self._said().items()}
-        self._again = dict.fromkeys(self._standing, 0)
+        self._standing = {key: "".join(texts) for key, texts in self._texts().items()}
+        self._resent = dict.fromkeys(self._standing, 0)
 
     def begin(self, samples: range) -> None:
         """Begin anew: a backend is asked for *samples*, and sends them from the beginning."""
         for key in self._standing:
             if key[0] in samples:
-                self._again[key] = 0
+                self._resent[key] = 0
 
     def fresh(self) -> list[Chunk]:
         """The chunks of the present answer, without those of the answer that stood before."""
@@ -83,7 +91,7 @@ class Feed:
     def _beyond(self, chunk: Chunk) -> str:
         """The text of *chunk* beyond the answer that stands; nothing if it differs from that."""
         key = chunk.sample, chunk.kind
-        at = self._again.pop(key, None)
+        at = self._resent.pop(key, None)
         if at is None:
             return chunk.text
         standing = self._standing[key]
@@ -92,19 +100,19 @@ class Feed:
             self._differs(key, standing[:at] + chunk.text)
             return ""
         if end < len(standing):
-            self._again[key] = end
+            self._resent[key] = end
         return chunk.text[end - at :]
 
-    def _differs(self, key: tuple[int, Kind], said: str) -> None:
+    def _differs(self, key: tuple[int, Kind], text: str) -> None:
         read = _short(self._standing[key])
-        self._otherwise(f"its {key[1]} began with {read}, and begins with {_short(said)} now")
+        self._otherwise(f"its {key[1]} began with {read}, and begins with {_short(text)} now")
 
-    def _said(self) -> dict[tuple[int, Kind], list[str]]:
+    def _texts(self) -> dict[tuple[int, Kind], list[str]]:
         """The texts of the chunks so far, by sample and kind."""
-        said: dict[tuple[int, Kind], list[str]] = defaultdict(list)
+        texts: dict[tuple[int, Kind], list[str]] = defaultdict(list)
         for chunk in self.chunks:
-            said[chunk.sample, chunk.kind].append(chunk.text)
-        return said
+            texts[chunk.sample, chunk.kind].append(chunk.text)
+        return texts
 
     def complete(self, response: Response) -> str | None:
         """Emit what the backend has not; returns the problem if the chunks differ from *response*.
@@ -112,18 +120,18 @@ class Feed:
         A backend that cannot stream has emitted nothing, and its answer is one chunk. Where it does
         not begin with what stands, that is told elsewhere.
         """
-        said = self._said()
-        self._again.clear()
+        texts = self._texts()
+        self._resent.clear()
         for number, kind, whole in _wholes(response, self.first):
-            begun = "".join(said.pop((number, kind), ()))
+            begun = "".join(texts.pop((number, kind), ()))
             if not whole.startswith(self._standing.get((number, kind), "")):
                 self._differs((number, kind), whole)
                 return None
             if not whole.startswith(begun):
                 return f"its {kind} is {_short(whole)}, but it streamed {_short(begun)}"
             self(Chunk(number, whole[len(begun) :], kind))
-        if said:
-            return f"it streamed sample {min(said)[0]}, which is not in its answer"
+        if texts:
+            return f"it streamed sample {min(texts)[0]}, which is not in its answer"
         return None
 
     def close(self) -> None:

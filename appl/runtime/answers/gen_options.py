@@ -19,7 +19,7 @@ from appl.backend import Sampling
 from appl.runtime.answers.option_limits import OptionLimits
 
 if TYPE_CHECKING:
-    from appl.runtime.prompts.explicit import Said
+    from appl.runtime.prompts.explicit import PromptSource
     from appl.runtime.tools.toolbox import Tools
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., object])
 class CallOptions(TypedDict, total=False):
     """Options of every call of a model."""
 
-    messages: Said | None
+    messages: PromptSource | None
     """Messages, a text, or a ``Conversation`` to ask in place of the prompt."""
     temperature: float | None
     """0 (the most likely token) and up."""
@@ -117,7 +117,7 @@ class GenOptions(StepOptions, SelectOptions, total=False):
     """``"auto"``, ``"none"``, ``"required"``, or the one tool that has to be called."""
 
 
-KNOWN = frozenset({"model", "response_format", *GenOptions.__annotations__})
+OPTION_NAMES = frozenset({"model", "response_format", *GenOptions.__annotations__})
 """The names of all options of ``gen``."""
 
 
@@ -145,7 +145,7 @@ _EVERYWHERE = frozenset(
 """The fields of a ``Sampling`` that every backend takes, or that are heeded without its help."""
 
 FEATURES = tuple(
-    each.name for each in fields(Sampling) if each.init and each.name not in _EVERYWHERE
+    field.name for field in fields(Sampling) if field.init and field.name not in _EVERYWHERE
 )
 """The options that only a backend with the feature of the same name can answer: a new field of
 ``Sampling`` is one of them, until every backend takes it."""

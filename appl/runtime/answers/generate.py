@@ -15,7 +15,7 @@ from appl.backend import Sampling, check_media
 from appl.errors import UnknownOption
 from appl.prompt import Messages
 from appl.runtime.answers.call import Call, CallIdentity
-from appl.runtime.answers.gen_options import KNOWN, GenOptions, SelectOptions, with_options
+from appl.runtime.answers.gen_options import OPTION_NAMES, GenOptions, SelectOptions, with_options
 from appl.runtime.answers.request_options import DEFAULTS, RequestOptions
 from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Generation, TypedGeneration
@@ -94,7 +94,7 @@ def select(
         model: ``BACKEND/MODEL``, a model of the run's backend, or a name of ``[models]``.
     """
     for name in settings:
-        if name in KNOWN and name not in SelectOptions.__annotations__:
+        if name in OPTION_NAMES and name not in SelectOptions.__annotations__:
             raise UnknownOption(f"select() has no option {name!r}; gen(choices=...) has it")
     return _generate("select", model, None, {**settings, "choices": options})
 
@@ -107,18 +107,18 @@ def _generate(
     if run.closed or run.refusal:
         run.check_open()
     # Plain options mean the same wherever they are written, and are read once.
-    known, types = run.dispatch.requests, (type(model), *map(type, options.values()))
+    requests, types = run.dispatch.requests, (type(model), *map(type, options.values()))
     plain = response_format is None and _PLAIN.issuperset(types)
     key = (frame.model, model, *options.items(), *types) if plain else None  # 1 is not 1.0 here
-    asked, sampling = known.get(key, _NOTHING)
-    if not isinstance(asked, RequestOptions):
-        asked, sampling = made = RequestOptions.of(frame, model, response_format, options)
-        if plain and asked.messages is None and len(known) < _MOST:
-            known[key] = made
-    call = _call(frame, kind, asked, sampling)
+    request, sampling = requests.get(key, _NOTHING)
+    if not isinstance(request, RequestOptions):
+        request, sampling = entry = RequestOptions.of(frame, model, response_format, options)
+        if plain and request.messages is None and len(requests) < _MOST:
+            requests[key] = entry
+    call = _call(frame, kind, request, sampling)
     answer: Call | MultiCall = call
-    if not asked.alone or run.reporter.streams or frame.streams:
-        answer = _answer(frame, call, asked)
+    if not request.alone or run.reporter.streams or frame.streams:
+        answer = _answer(frame, call, request)
     frame.add(answer)
     run.submit(call if answer is call else answer.begin())
     if run.services.sequential:
@@ -126,60 +126,62 @@ def _generate(
     return Generation(answer)
 
 
-def _call(frame: Frame, kind: str, asked: RequestOptions, sampling: Sampling) -> Call:
+def _call(frame: Frame, kind: str, request: RequestOptions, sampling: Sampling) -> Call:
     run, node = frame.run, frame.prompt.tip
-    given: Messages | None = None
-    if asked.messages is not None:
-        from appl.runtime.prompts.explicit import said_to  # most calls send the prompt around them
+    messages: Messages | None = None
+    if request.messages is not None:
+        from appl.runtime.prompts.explicit import (
+            explicit_prompt,  # most calls send the prompt around them
+        )
 
-        node, given = said_to(asked.messages, run.recent)
-    place = _source() or frame.asked_at
-    if node is None and given is None:
-        from appl.runtime.prompts.empty import check_empty, tell_given
+        node, messages = explicit_prompt(request.messages, run.recent)
+    place = _source() or frame.call_place
+    if node is None and messages is None:
+        from appl.runtime.prompts.empty import check_empty, warn_of_empty
 
-        if asked.messages is not None:
-            tell_given(kind, frame, place)
+        if request.messages is not None:
+            warn_of_empty(kind, frame, place)
         else:
             check_empty(kind, frame, place)
-    prompt = node or given
+    prompt = node or messages
     if prompt is not None and prompt.needs:
-        check_media(run.dispatch.models.profile_of(asked.model or ""), prompt)
-    cache = run.dispatch.cache(finished(asked.cache)) if asked.cache is not None else None
+        check_media(run.dispatch.models.profile_of(request.model or ""), prompt)
+    cache = run.dispatch.cache(finished(request.cache)) if request.cache is not None else None
     identity = CallIdentity(kind, frame.generations, *(place or (None, None)))
     frame.generations += 1
     # Where the prompt lives on after this frame, its root is what tells whether it goes on.
     holds = frame.root_of_prompt() if frame.shares else frame
     return Call(
-        frame.issue(kind), hub_here(), ref(holds), run, frame.account, identity, node, given,
-        asked.model or "", sampling, asked.n, asked.timeout, asked.priority, cache, asked.toolbox,
-        asked.key,
+        frame.issue(kind), hub_here(), ref(holds), run, frame.account, identity, node, messages,
+        request.model or "", sampling, request.n, request.timeout, request.priority, cache,
+        request.toolbox, request.key,
     )  # fmt: skip
 
 
-def _answer(frame: Frame, call: Call, asked: RequestOptions) -> Call | MultiCall:
+def _answer(frame: Frame, call: Call, request: RequestOptions) -> Call | MultiCall:
     """The answer that the program gets: that of *call*, or of a series that begins with it."""
     answer: Call | MultiCall = call
-    if asked.max_relay_rounds:
+    if request.max_relay_rounds:
         from appl.runtime.answers.continuation import Continuation
 
-        answer = Continuation(call, asked.max_relay_rounds)
-    if asked.choices is not None:
+        answer = Continuation(call, request.max_relay_rounds)
+    if request.choices is not None:
         from appl.runtime.answers.choice import choose
 
-        return choose(call, tuple(asked.choices))
+        return choose(call, tuple(request.choices))
     partial = None
-    if asked.shape is not None:
+    if request.shape is not None:
         from appl.runtime.answers.output import typed_answer
 
         answer = typed = typed_answer(
-            answer, asked.shape, call.profile, asked.max_asks, asked.check
+            answer, request.shape, call.profile, request.max_asks, request.check
         )
         partial = typed.partial
-    if asked.stream or frame.run.reporter.streams or frame.streams:
+    if request.stream or frame.run.reporter.streams or frame.streams:
         from appl.runtime.answers.multi_call import open_stream
 
         open_stream(answer, partial)
-        answer.overlaps = asked.stream
+        answer.overlaps = request.stream
     return answer
 
 

@@ -110,17 +110,19 @@ class Models:
         self.on_route: Callable[[], None] | None = None
         self._routes: dict[str, Route] = {}
         self._profiles: dict[str, Profile] = {}
-        self._given = given = default or Model()
-        own = not (given.others or self._away(given))
-        self._usual = (given.name if own else None) or profile.default_model or ""
-        self.default = self._default(self._given)
-        self._known: dict[str, Model] = {}
+        self._default_model = default_model = default or Model()
+        own = not (default_model.others or self._away(default_model))
+        self._usual = (default_model.name if own else None) or profile.default_model or ""
+        self.default = self._default(self._default_model)
+        self._resolved_models: dict[str, Model] = {}
         for name, model in self._names.items():
             if self.answers(name):
                 _check_options(name, model.options, profile)
-            elif all(isinstance(self._others.get(each), Profile) for each in self._away(model)):
-                found = self.resolve(name)
-                _check_options(name, model.options, self.profile_of(found.name or ""))
+            elif all(
+                isinstance(self._others.get(backend), Profile) for backend in self._away(model)
+            ):
+                target = self.resolve(name)
+                _check_options(name, model.options, self.profile_of(target.name or ""))
 
     def answers(self, name: str) -> bool:
         """True if *name* stands for a model of the run's own backend alone."""
@@ -142,13 +144,13 @@ class Models:
 
     def _away(self, model: Model) -> list[str]:
         """The other backends that *model* needs."""
-        named = (each.backend for each in (model, *model.others))
-        return [each for each in named if each not in (None, self.backend)]
+        named = (entry.backend for entry in (model, *model.others))
+        return [name for name in named if name not in (None, self.backend)]
 
-    def _default(self, given: Model) -> Model:
-        if given.others or self._away(given):
-            return self._placed("the default model", given)
-        return Model(None, self._own(self._usual), given.options)
+    def _default(self, model: Model) -> Model:
+        if model.others or self._away(model):
+            return self._placed("the default model", model)
+        return Model(None, self._own(self._usual), model.options)
 
     def _own(self, name: str) -> str:
         """The name that calls for the own model *name* hold; it means no model elsewhere."""
@@ -158,7 +160,7 @@ class Models:
         return self._hold(Route((Spot(self.backend, name),)))
 
     def _placed(self, written: str, model: Model) -> Model:
-        spots = tuple(dict.fromkeys(self._spot(written, each) for each in (model, *model.others)))
+        spots = tuple(dict.fromkeys(self._spot(written, entry) for entry in (model, *model.others)))
         if len(spots) == 1 and spots[0].backend == self.backend:
             return Model(None, self._own(spots[0].model), model.options)
         return Model(None, self._hold(Route(spots, model.prefer, model.within)), model.options)
@@ -181,12 +183,12 @@ class Models:
     def _profile_in(self, written: str, backend: str, model: Model) -> Profile:
         if backend == self.backend:
             return self._profile
-        found = self._others.get(backend)
-        if isinstance(found, Profile):
-            return found
+        profile = self._others.get(backend)
+        if isinstance(profile, Profile):
+            return profile
         what = f"{written!r} is {backend}/{model.name or 'its default model'}"
-        if found is not None:
-            raise ModelNotFound(f"{what}, and that backend cannot be made: {found}") from found
+        if profile is not None:
+            raise ModelNotFound(f"{what}, and that backend cannot be made: {profile}") from profile
         raise ModelNotFound(
             f"{what}, and this run is answered by the backend {self.backend!r} alone; name a "
             f"model of {backend!r} in [models], choose it for the whole run (--backend {backend}), "
@@ -197,11 +199,13 @@ class Models:
         """The name that calls hold which may go along *route*."""
         name = str(route)
         self._routes[name] = route
-        found = [
+        profiles = [
             self._profile if spot.backend == self.backend else self._others[spot.backend]
             for spot in route.spots
         ]
-        self._profiles[name] = _joint([each for each in found if isinstance(each, Profile)])
+        self._profiles[name] = _joint(
+            [profile for profile in profiles if isinstance(profile, Profile)]
+        )
         if self.on_route is not None:
             self.on_route()
         return name
@@ -213,10 +217,10 @@ class Models:
         """
         if name is None:
             return self.default
-        found = self._known.get(name)
-        if found is None:
-            found = self._known[name] = self._resolved(name, has_key)
-        return found
+        target = self._resolved_models.get(name)
+        if target is None:
+            target = self._resolved_models[name] = self._resolved(name, has_key)
+        return target
 
     def _resolved(self, name: str, has_key: bool) -> Model:
         model = self._names.get(name)
@@ -249,12 +253,12 @@ class Models:
             check_backend(name, self.reserved, self.backend)
         if self._find is None or (own and not (slash and head in self.reserved)):
             return Model(None, name)
-        found = self._find(name, has_key)
-        if found is None or found.backend == self.backend:
-            return Model(None, name if found is None else found.model)
-        if not isinstance(self._others.get(found.backend), Profile):
-            self._others = {**self._others, found.backend: found.profile}
-        return Model(found.backend, found.model)
+        place = self._find(name, has_key)
+        if place is None or place.backend == self.backend:
+            return Model(None, name if place is None else place.model)
+        if not isinstance(self._others.get(place.backend), Profile):
+            self._others = {**self._others, place.backend: place.profile}
+        return Model(place.backend, place.model)
 
     def _check(self, written: str, name: str) -> None:
         models = self._profile.models
@@ -271,18 +275,20 @@ class Models:
 
     def as_data(self) -> dict[str, object]:
         """The names as plain data, for the header of a trace."""
-        placed = self._given.others or self._away(self._given)
-        given = self._given if placed else Model(None, self._usual, self._given.options)
-        return {name: _data(model) for name, model in {"": given, **self._names}.items()}
+        placed = self._default_model.others or self._away(self._default_model)
+        default = (
+            self._default_model if placed else Model(None, self._usual, self._default_model.options)
+        )
+        return {name: _data(model) for name, model in {"": default, **self._names}.items()}
 
 
-def similar(name: str, known: Iterable[str], names: Iterable[str] = ()) -> str:
+def similar(name: str, models: Iterable[str], names: Iterable[str] = ()) -> str:
     """``; did you mean 'x'?`` for the name that *name* is most like.
 
     *names* are the user's own, of which a vague likeness is enough; a model must be very like it,
     so that the name of a real model never leads to an unrelated one.
     """
-    return nearest(name, names) or nearest(name, known, _VERY_LIKE)
+    return nearest(name, names) or nearest(name, models, _VERY_LIKE)
 
 
 def check_backend(name: str, backends: Collection[str], own: str) -> None:
@@ -320,7 +326,7 @@ def _data(model: Model) -> dict[str, object]:
         "options": dict(model.options),
     }
     if model.others:
-        data |= {"others": [_data(each) for each in model.others], "prefer": model.prefer}
+        data |= {"others": [_data(entry) for entry in model.others], "prefer": model.prefer}
         if model.within is not None:
             data["within"] = model.within
     return data
@@ -338,7 +344,7 @@ def models_from(
     """The names that :meth:`Models.as_data` described; ``None`` when there are none."""
     if not isinstance(data, Mapping):
         return None
-    names = {str(name): _model(each) for name, each in data.items() if isinstance(each, Mapping)}
+    names = {str(name): _model(entry) for name, entry in data.items() if isinstance(entry, Mapping)}
     default = names.pop("", None)
     return Models(profile, default, names, backend, others, find=find, reserved=reserved)
 
@@ -370,24 +376,24 @@ def _joint(profiles: list[Profile]) -> Profile:
     """The features that all of *profiles* have, and the restrictions that any of them has."""
     if len(profiles) == 1:
         return profiles[0]
-    features = frozenset.intersection(*(each.features for each in profiles))
-    limits = frozenset.union(*(each.features for each in profiles)) & _RESTRICTIONS
-    contexts = [each.context for each in profiles if each.context is not None]
+    features = frozenset.intersection(*(profile.features for profile in profiles))
+    limits = frozenset.union(*(profile.features for profile in profiles)) & _RESTRICTIONS
+    contexts = [profile.context for profile in profiles if profile.context is not None]
     return Profile(
-        " | ".join(dict.fromkeys(each.name for each in profiles)),
+        " | ".join(dict.fromkeys(profile.name for profile in profiles)),
         features | limits,
-        frozenset.intersection(*(each.options for each in profiles)),
+        frozenset.intersection(*(profile.options for profile in profiles)),
         context=min(contexts, default=None),
     )
 
 
 def _check_options(name: str, options: Mapping[str, object], profile: Profile) -> None:
-    known = (*SAMPLING, *sorted(profile.options))
+    names = (*SAMPLING, *sorted(profile.options))
     for option in options:
-        if option not in known:
+        if option not in names:
             raise ConfigError(
-                f"models.{name}: unknown option {option!r}{nearest(option, ('model', *known))} "
-                f"(known: model, {', '.join(known)})"
+                f"models.{name}: unknown option {option!r}{nearest(option, ('model', *names))} "
+                f"(known: model, {', '.join(names)})"
             )
 
 

@@ -60,7 +60,7 @@ class MultiCall(Promise):
         self.stream = stream
         self.first.stream_to(stream)
 
-    def again(self, address: str, node: PromptNode) -> MultiCall:
+    def longer(self, address: str, node: PromptNode) -> MultiCall:
         """The same question with a longer prompt, as a series of its own."""
         raise NotImplementedError(f"{type(self).__name__} does not stand inside another series")
 
@@ -88,15 +88,15 @@ class MultiCall(Promise):
         sources[0].stream_to(stream)
 
     def after(
-        self, before: Call | MultiCall, said: str, number: int, sample: int = 0
+        self, before: Call | MultiCall, text: str, number: int, sample: int = 0
     ) -> Call | MultiCall:
-        """The next call, which sees what sample *sample* of *before* was and the user's *said*.
+        """The next call, which sees what sample *sample* of *before* was and the user's *text*.
 
         Its address is that of the series and ``ask.`` *number*.
         """
         answer = continued(before.call.trunk(), AnswerPart(before, sample))
-        node = PromptNode(answer, USER, said, site=before.call.place)
-        return before.again(f"{self.address}/ask.{number}", node)
+        node = PromptNode(answer, USER, text, site=before.call.place)
+        return before.longer(f"{self.address}/ask.{number}", node)
 
     def admit(self) -> None:
         """Hand the first call to the scheduler."""
@@ -176,8 +176,8 @@ class MultiCall(Promise):
     def suspicious(self) -> bool:
         return any(source.suspicious() for source in self.round if not source.done)
 
-    def asked_after(self) -> PromptNode | None:
-        return self.first.asked_after()
+    def answered_prompt(self) -> PromptNode | None:
+        return self.first.answered_prompt()
 
     def answered_by(self) -> tuple[str, ...]:
         return tuple(address for source in self.round for address in source.answered_by())

@@ -29,7 +29,7 @@ def branching(core: Any) -> int:
         pass
     endless = {ref for ref, refs in held.items() if ref in refs}
     unions = [part for part in _parts(core) if part.get("type") == "union"]
-    return max((sum(_is_many(each, definitions, endless) for each in _members(u)) for u in unions),
+    return max((sum(_is_many(part, definitions, endless) for part in _members(u)) for u in unions),
                default=1) or 1  # fmt: skip
 
 
@@ -57,11 +57,11 @@ def too_deep(source: str, levels: int, around: int = 0) -> str:
 def levels_of(source: str) -> int:
     """The number of objects that stand in one another in the JSON text *source*."""
     depth = deepest = 0
-    for found in _TOKEN.finditer(source):
-        if found[0] == "{":
+    for token in _TOKEN.finditer(source):
+        if token[0] == "{":
             depth += 1
             deepest = max(deepest, depth)
-        elif found[0] == "}":
+        elif token[0] == "}":
             depth -= 1
     return deepest
 
@@ -77,12 +77,12 @@ def _parts(core: object) -> Iterator[Mapping[str, Any]]:
     """Every map in *core*."""
     todo = [core]
     while todo:
-        each = todo.pop()
-        if isinstance(each, Mapping):
-            yield each
-            todo += [value for name, value in each.items() if name != "metadata"]
-        elif isinstance(each, list | tuple):
-            todo += each
+        item = todo.pop()
+        if isinstance(item, Mapping):
+            yield item
+            todo += [value for name, value in item.items() if name != "metadata"]
+        elif isinstance(item, list | tuple):
+            todo += item
 
 
 def _references(core: object) -> Iterator[str]:
@@ -91,8 +91,8 @@ def _references(core: object) -> Iterator[str]:
 
 def _members(union: Mapping[str, Any]) -> Iterator[Any]:
     """The members of a *union*, those of unions in it too."""
-    for each in union["choices"]:
-        member = each[0] if isinstance(each, tuple) else each
+    for choice in union["choices"]:
+        member = choice[0] if isinstance(choice, tuple) else choice
         yield from _members(member) if member.get("type") == "union" else [member]
 
 
@@ -101,7 +101,7 @@ def _is_many(
 ) -> bool:
     """True if *member* is a class whose objects may hold objects of that class again."""
     ref = member.get("schema_ref") or member.get("ref")
-    found = definitions.get(ref, {}) if isinstance(ref, str) else {}
-    while found.get("type") not in _MANY and isinstance(found.get("schema"), Mapping):
-        found = found["schema"]
-    return ref in endless and found.get("type") in _MANY
+    definition = definitions.get(ref, {}) if isinstance(ref, str) else {}
+    while definition.get("type") not in _MANY and isinstance(definition.get("schema"), Mapping):
+        definition = definition["schema"]
+    return ref in endless and definition.get("type") in _MANY

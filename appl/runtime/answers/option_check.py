@@ -36,11 +36,11 @@ def check_defaults(options: Mapping[str, object]) -> None:
 
 def stop_texts(value: object) -> tuple[str, ...]:
     """The texts that *value*, a string or several of them, says for ``stop=``."""
-    several = isinstance(value, Iterable) and not isinstance(value, str)
-    texts = tuple(cast("Iterable[object]", value)) if several else (value,)
-    found = tuple(str.__str__(text) for text in texts if isinstance(text, str))
-    if len(found) < len(texts):
+    is_collection = isinstance(value, Iterable) and not isinstance(value, str)
+    texts = tuple(cast("Iterable[object]", value)) if is_collection else (value,)
+    stops = tuple(str.__str__(text) for text in texts if isinstance(text, str))
+    if len(stops) < len(texts):
         raise InvalidOption(f"gen(stop=...) takes a string or a list of strings, got {value!r:.80}")
-    if "" in found:
+    if "" in stops:
         raise InvalidOption("gen(stop=...): an empty string would stop every answer at once")
-    return found
+    return stops

@@ -11,39 +11,41 @@ from typing import Any
 from appl.backend import Profile, Sampling
 from appl.base import fallback
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
-from appl.runtime.answers.gen_options import KNOWN
+from appl.runtime.answers.gen_options import OPTION_NAMES
 from appl.runtime.answers.option_check import check_fields, stop_texts
 from appl.runtime.concurrency.promise_values import finished
 
-_made: dict[tuple[object, ...], Sampling] = {}
+_samplings: dict[tuple[object, ...], Sampling] = {}
 _MOST = 4096
 
 
 def sampling_of(profile: Profile, fields: dict[str, object], extra: dict[str, object]) -> Sampling:
     """The sampling of *fields* (named as in ``Sampling``) and the backend's own options."""
     for name in extra:
-        _check_known(name, profile)
+        _check_option(name, profile)
     values = (*fields.values(), *extra.values())
     key = (*fields.items(), *sorted(extra.items()), *map(type, values))  # 1 is not 1.0 here
     try:
-        made = _made.get(key)
+        sampling = _samplings.get(key)
     except TypeError:  # an unhashable option of the backend
         return _make(fields, extra)
-    if made is None:
-        made = _make(fields, extra)
-        if len(_made) < _MOST:
-            _made[key] = made
-    return made
+    if sampling is None:
+        sampling = _make(fields, extra)
+        if len(_samplings) < _MOST:
+            _samplings[key] = sampling
+    return sampling
 
 
 _TEXTS = frozenset({"prompt", "prompts", "text", "input", "question", "content", "system"})
 _AS_TEXT = "; write a prompt as a statement before gen(), or as gen(messages=...)"
 
 
-def _check_known(name: str, profile: Profile) -> None:
+def _check_option(name: str, profile: Profile) -> None:
     if name in profile.options:
         return
-    near = fallback.names().instead(name) or nearest(name, (*sorted(KNOWN), *profile.options))
+    near = fallback.names().instead(name) or nearest(
+        name, (*sorted(OPTION_NAMES), *profile.options)
+    )
     hint = _AS_TEXT if name in _TEXTS else near
     raise UnknownOption(f"gen() has no option {name!r}, nor has backend {profile.name!r}{hint}")
 
@@ -72,13 +74,13 @@ def stops(value: object) -> tuple[str, ...]:
 def stop_ids(value: object) -> tuple[int, ...]:
     """``stop_tokens=`` as a tuple of token ids."""
     value = finished(value)
-    found = tuple(map(finished, value)) if isinstance(value, Iterable) else (value,)
-    if not all(type(each) is int and each >= 0 for each in found):
+    ids = tuple(map(finished, value)) if isinstance(value, Iterable) else (value,)
+    if not all(type(token) is int and token >= 0 for token in ids):
         raise InvalidOption(
             f"gen(stop_tokens=...) takes a list of token ids, got {value!r:.80}; for texts write "
             "gen(stop=...)"
         )
-    return found
+    return ids
 
 
 def require(profile: Profile, feature: str, option: str) -> None:

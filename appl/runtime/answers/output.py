@@ -130,7 +130,7 @@ class TypedAnswer(MultiCall):
         return partial_reader(self.shape, self._wrapped)
 
     def step(self, round: list[Call | MultiCall]) -> None:
-        samples = [each.sample for each in self._open]
+        samples = [entry.sample for entry in self._open]
         if (
             self.shape.calls_code
             or self._check is not None
@@ -156,17 +156,17 @@ class TypedAnswer(MultiCall):
         text = unwrapped(sample.text) if self._wrapped else sample.text
         cut = sample.finish_reason == "length"
         try:
-            said, value = self.shape.read(text)
+            content, value = self.shape.read(text)
         except Mismatch as wrong:
             return Mismatch(f"{self._cut()}: {wrong}") if cut else wrong
-        if cut and self.shape.schema is not None and said[:1] not in ("{", "["):
+        if cut and self.shape.schema is not None and content[:1] not in ("{", "["):
             return Mismatch(self._cut())
         if self._check is not None:
             try:
                 self._check(value)
             except ValueError as refused:
                 return Refusal(str(refused) or f"{self._check_name()} refused it")
-        return dataclasses.replace(sample, text=said), value
+        return dataclasses.replace(sample, text=content), value
 
     def _check_name(self) -> str:
         return str(getattr(self._check, "__name__", "the check"))
@@ -191,28 +191,28 @@ class TypedAnswer(MultiCall):
 
     # -- what follows from it
 
-    def _take(self, found: list[_Read]) -> None:
+    def _take(self, results: list[_Read]) -> None:
         wrong: list[tuple[_Open, Mismatch]] = []
-        for each, read in zip(self._open, found, strict=True):
+        for entry, read in zip(self._open, results, strict=True):
             if isinstance(read, Mismatch):
-                wrong.append((each, read))
+                wrong.append((entry, read))
             else:
-                self._samples[each.place], self._objects[each.place] = read
+                self._samples[entry.place], self._objects[entry.place] = read
         self._rounds += 1
         if not wrong:
             self._complete()
         elif self._rounds < self._limit:
-            self._open = [self._ask_again(each, problem) for each, problem in wrong]
-            self.ask(*(each.source for each in self._open))
+            self._open = [self._ask_again(entry, problem) for entry, problem in wrong]
+            self.ask(*(entry.source for entry in self._open))
         else:
             self._refuse(wrong)
             self.finish(Error(self._error(*wrong[0])))
 
     def _refuse(self, wrong: list[tuple[_Open, Mismatch]]) -> None:
         """Report the answers that are none of the type, and are not asked for again."""
-        for each, problem in wrong:
-            *_, last = each.source.calls()
-            error = self._error(each, problem)
+        for entry, problem in wrong:
+            *_, last = entry.source.calls()
+            error = self._error(entry, problem)
             at = time.monotonic_ns()
             self.run.reporter.emit(Failed(last.address, "answer", error, self.address, 0, at))
 
@@ -224,9 +224,11 @@ class TypedAnswer(MultiCall):
         self.finish(Typed(objects[0], text))
 
     def _ask_again(self, before: _Open, problem: Mismatch) -> _Open:
-        said = f"That answer cannot be used: {problem}. Answer again, corrected, with nothing else."
+        correction = (
+            f"That answer cannot be used: {problem}. Answer again, corrected, with nothing else."
+        )
         self._asked += 1
-        source = self.after(before.source, said, self._asked, before.number)
+        source = self.after(before.source, correction, self._asked, before.number)
         source.call.n = 1
         return _Open(before.place, source, 0)
 

@@ -65,9 +65,9 @@ def _json(text: str, shape: Shape, wrapped: bool) -> tuple[Any, bool]:
 
 def _scalar(text: str, kinds: frozenset[str]) -> tuple[object, bool]:
     """A string as far as it goes; a number or a word may still change, and is nothing yet."""
-    if "string" not in kinds or not (said := text.strip()):
+    if "string" not in kinds or not (stripped := text.strip()):
         return _MISSING, False
-    value = _begun(said) if said[0] == '"' else said
+    value = _begun(stripped) if stripped[0] == '"' else stripped
     return (value or _MISSING), False
 
 
@@ -104,13 +104,13 @@ def _with_last(items: Any, key: object, last: object) -> object:
 
 def _build(kind: object, value: object, whole: bool) -> object:
     if whole:
-        made = _validated(kind, value)
-        if made is not _MISSING:
-            return made
-    for each in _alternatives(kind):
-        made = _piecewise(each, value, whole)
-        if made is not _MISSING:
-            return made
+        built = _validated(kind, value)
+        if built is not _MISSING:
+            return built
+    for member in _alternatives(kind):
+        built = _piecewise(member, value, whole)
+        if built is not _MISSING:
+            return built
     return _validated(kind, value)
 
 
@@ -119,7 +119,7 @@ def _alternatives(kind: object) -> tuple[object, ...]:
     while typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return tuple(one for each in typing.get_args(kind) for one in _alternatives(each))
+        return tuple(one for member in typing.get_args(kind) for one in _alternatives(member))
     return (kind,)
 
 
@@ -134,8 +134,8 @@ def _piecewise(kind: object, value: object, whole: bool) -> object:
 def _object(kind: object, value: dict[str, object], whole: bool) -> object:
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin is dict or origin is Mapping:
-        each = arguments[1] if len(arguments) == 2 else Any
-        return _members(value, dict.fromkeys(value, each), whole)
+        value_type = arguments[1] if len(arguments) == 2 else Any
+        return _members(value, dict.fromkeys(value, value_type), whole)
     if typing.is_typeddict(origin):
         return _members(value, typing.get_type_hints(origin), whole)
     if dataclasses.is_dataclass(origin) and isinstance(origin, type):
@@ -147,34 +147,34 @@ def _object(kind: object, value: dict[str, object], whole: bool) -> object:
 
 def _members(value: dict[str, object], kinds: Mapping[str, object], whole: bool) -> dict[str, Any]:
     last = next(reversed(value), None)
-    made = {
-        name: _build(kinds[name], each, whole or name != last)
-        for name, each in value.items()
+    members = {
+        name: _build(kinds[name], item, whole or name != last)
+        for name, item in value.items()
         if name in kinds
     }
-    return {name: each for name, each in made.items() if each is not _MISSING}
+    return {name: item for name, item in members.items() if item is not _MISSING}
 
 
 def _dataclass(kind: type, value: dict[str, object], whole: bool) -> object:
-    made = _members(value, typing.get_type_hints(kind), whole)
-    found: Any = object.__new__(kind)
+    members = _members(value, typing.get_type_hints(kind), whole)
+    instance: Any = object.__new__(kind)
     for field in dataclasses.fields(kind):
         missing = None
         if field.default is not dataclasses.MISSING:
             missing = field.default
         elif field.default_factory is not dataclasses.MISSING:
             missing = field.default_factory()
-        object.__setattr__(found, field.name, made.get(field.name, missing))
-    return found
+        object.__setattr__(instance, field.name, members.get(field.name, missing))
+    return instance
 
 
 def _model(kind: Any, value: dict[str, object], whole: bool) -> object:
     fields = kind.model_fields
-    names = {each.alias or name: name for name, each in fields.items()}
+    names = {field.alias or name: name for name, field in fields.items()}
     kinds = {alias: fields[name].annotation for alias, name in names.items()}
-    made = {names[alias]: each for alias, each in _members(value, kinds, whole).items()}
-    required = {name: None for name, each in fields.items() if each.is_required()}
-    return kind.model_construct(set(made), **{**required, **made})
+    members = {names[alias]: item for alias, item in _members(value, kinds, whole).items()}
+    required = {name: None for name, field in fields.items() if field.is_required()}
+    return kind.model_construct(set(members), **{**required, **members})
 
 
 def _items(kind: object, value: list[object], whole: bool) -> object:
@@ -187,10 +187,10 @@ def _items(kind: object, value: list[object], whole: bool) -> object:
     last = len(value) - 1
     done = [] if varied else _alike(kinds[:1], value if whole else value[:last])
     rest = range(len(done), len(value))
-    made = [*done, *(_build(kinds[i], value[i], whole or i != last) for i in rest)]
-    found = [each for each in made if each is not _MISSING]
+    built = [*done, *(_build(kinds[i], value[i], whole or i != last) for i in rest)]
+    items = [item for item in built if item is not _MISSING]
     try:
-        return found if origin not in (tuple, set, frozenset) else origin(found)
+        return items if origin not in (tuple, set, frozenset) else origin(items)
     except TypeError:  # an item of a set that cannot be in one
         return _MISSING
 
@@ -199,8 +199,8 @@ def _alike(kinds: list[object], complete: list[object]) -> list[Any]:
     """Items of one kind at once, which is much faster than one by one; none if any is wrong."""
     if not kinds or not complete:
         return []
-    made = _validated(list[kinds[0]], complete)  # type: ignore[valid-type]
-    return [] if made is _MISSING else list(made)
+    items = _validated(list[kinds[0]], complete)  # type: ignore[valid-type]
+    return [] if items is _MISSING else list(items)
 
 
 def _validated(kind: object, value: object) -> Any:

@@ -28,7 +28,7 @@ from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value, sourc
 from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.concurrency.task import Task
 from appl.runtime.future_takers import taking_futures
-from appl.runtime.prompts.place import Kept
+from appl.runtime.prompts.place import PendingPlace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,8 +67,8 @@ class ProgramStream(Generic[R]):
         weakly = ref(text)
 
         def grown(_: object = None) -> None:
-            if (told := weakly()) is not None:
-                told.grown()
+            if (stream := weakly()) is not None:
+                stream.grown()
 
         self.future = start(grown)
         text.task = cast(Task, self.future._pending)
@@ -209,17 +209,17 @@ def _unread(task: Task) -> None:
 
 def _since(last: PromptNode | None, tip: PromptNode | None) -> list[PromptNode]:
     """The nodes up to *tip* that come after *last*; a failed block may have taken *last* back."""
-    found: list[PromptNode] = []
+    nodes: list[PromptNode] = []
     node = tip
     while node is not last:
         if last is not None and (node is None or last.length >= node.length):
             last = last.parent
         else:
             assert node is not None
-            found.append(node)
+            nodes.append(node)
             node = node.parent
-    found.reverse()
-    return found
+    nodes.reverse()
+    return nodes
 
 
 class _Telling:
@@ -253,10 +253,10 @@ class _Telling:
 
     def _placed(self, node: PromptNode, place: PromptSlot) -> Iterator[ProgramPiece | Promise]:
         """The text of a function that runs beside the program, in its place."""
-        while not place.prompt_known():
-            yield cast(Kept, place).prompt_source()
-        for each in moved(place.prompt_nodes(), place.voice, node.voice):
-            yield from self.tell(each)
+        while not place.has_prompt_kind():
+            yield cast(PendingPlace, place).prompt_source()
+        for moved_node in moved(place.prompt_nodes(), place.voice, node.voice):
+            yield from self.tell(moved_node)
 
     def _streamed(self, node: PromptNode, answer: Promise) -> Iterator[ProgramPiece | Promise]:
         """The pieces of an answer as they come."""
@@ -283,7 +283,7 @@ class _Telling:
         outcome = source.last().outcome
         if isinstance(outcome, Error):
             raise source.last().seen()
-        written = isinstance(outcome, Value) and isinstance(outcome.said, Text)
+        written = isinstance(outcome, Value) and isinstance(outcome.prompt_part, Text)
         if written and message_of(lazy) is None:
             yield from self._written(node)
         else:

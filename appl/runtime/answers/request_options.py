@@ -14,7 +14,7 @@ from appl.base import fallback
 from appl.base.fallback import DUMMY
 from appl.errors import InvalidOption, Unsupported
 from appl.prompt.secret import KEY_OF_CALL, conceal
-from appl.runtime.answers.gen_options import FEATURES, KNOWN, LIMITS, GenOptions
+from appl.runtime.answers.gen_options import FEATURES, LIMITS, OPTION_NAMES, GenOptions
 from appl.runtime.answers.models import named
 from appl.runtime.answers.option_limits import check_number
 from appl.runtime.answers.options import (
@@ -29,7 +29,7 @@ from appl.runtime.concurrency.promise_values import finished
 if TYPE_CHECKING:
     from appl.runtime.answers.shape import Shape
     from appl.runtime.frame import Frame
-    from appl.runtime.prompts.explicit import Said
+    from appl.runtime.prompts.explicit import PromptSource
     from appl.runtime.tools.toolbox import Toolbox
 
 _READ = {"stop": stops, "stop_tokens": stop_ids}
@@ -45,7 +45,7 @@ class RequestOptions:
     model: str | None
     fields: dict[str, object]
     extra: dict[str, object]
-    messages: Said | None = None
+    messages: PromptSource | None = None
     n: int = 1
     timeout: float | None = None
     priority: int = 0
@@ -71,17 +71,19 @@ class RequestOptions:
 
         *options* are those that were written.
         """
-        asked = cls(model, _FIELDS.copy(), {})
+        request = cls(model, _FIELDS.copy(), {})
         if options:
-            asked._read(options)
-        if response_format is not None or asked.max_asks is not None:
-            asked.shape_as(response_format, asked.max_asks)
-        if asked.check is not None:
-            asked._check_check()
-        sampling = asked._sampling(frame)
-        several = asked.max_relay_rounds or asked.choices is not None or asked.shape is not None
-        asked.alone = not (several or asked.stream)
-        return asked, sampling
+            request._read(options)
+        if response_format is not None or request.max_asks is not None:
+            request.shape_as(response_format, request.max_asks)
+        if request.check is not None:
+            request._check_check()
+        sampling = request._sampling(frame)
+        needs_calls = (
+            request.max_relay_rounds or request.choices is not None or request.shape is not None
+        )
+        request.alone = not (needs_calls or request.stream)
+        return request, sampling
 
     def _read(self, options: dict[str, object]) -> None:
         fields, extra = self.fields, self.extra
@@ -120,7 +122,7 @@ class RequestOptions:
                 f"got {options!r:.80}"
             )
         for name, value in options.items():
-            if name in KNOWN:
+            if name in OPTION_NAMES:
                 raise InvalidOption(f"gen(backend_options={{{name!r}: …}}): write gen({name}=…)")
             if name in self.extra:
                 raise InvalidOption(f"gen({name}=…): it stands in backend_options= too")
@@ -206,15 +208,15 @@ class RequestOptions:
             elif self.fields[name] in (None, ()):
                 self.fields[name] = stops(value) if name == "stop" else value
 
-    def _in_other_words(self, known: Set[str]) -> None:
-        """Read the options that are neither ours nor in *known*, those of the backend."""
-        ours = self.extra.keys() <= known and self.model != DUMMY
+    def _in_other_words(self, parameters: Set[str]) -> None:
+        """Read the options that are neither ours nor in *parameters*, those of the backend."""
+        ours = self.extra.keys() <= parameters and self.model != DUMMY
         if ours and not isinstance(self.fields["logprobs"], bool):
             return
         if self.model == DUMMY:
             self.model, self.extra = None, {"mock_response": None, **self.extra}
         words = fallback.names().options(
-            self.fields, self.extra, known, self.shape is not None, self.messages
+            self.fields, self.extra, parameters, self.shape is not None, self.messages
         )
         self.cache = words.get("cache", self.cache)
         self.model = words.get("model", self.model)
@@ -248,8 +250,8 @@ class RequestOptions:
     def _alone(self, option: str, others: tuple[str, ...]) -> None:
         """Refuse *others* beside *option*: each determines the form of the answer."""
         for name in others:
-            given = self.choices if name == "choices" else self.fields.get(name)
-            if given is not None:
+            value = self.choices if name == "choices" else self.fields.get(name)
+            if value is not None:
                 raise InvalidOption(
                     f"gen({option}=..., {name}=...): only one of them can say what the answer "
                     "looks like; leave out the other"
@@ -260,13 +262,13 @@ _APART = frozenset({"tools", "tool_choice", "backend_options"})
 """The options that are read apart from the others."""
 
 _OPTIONS = GenOptions.__annotations__.keys()
-_OWN = {each.name: each.default for each in fields(RequestOptions) if each.name in _OPTIONS}
+_OWN = {field.name: field.default for field in fields(RequestOptions) if field.name in _OPTIONS}
 """The options that ``RequestOptions`` holds under their own names, and their defaults."""
 
 _FIELDS: dict[str, object] = {
-    each.name: each.default
-    for each in fields(Sampling)
-    if each.name in _OPTIONS - _OWN.keys() - _APART
+    field.name: field.default
+    for field in fields(Sampling)
+    if field.name in _OPTIONS - _OWN.keys() - _APART
 }
 """The options that become fields of a ``Sampling``, and what a call begins with."""
 

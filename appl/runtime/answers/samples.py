@@ -65,9 +65,9 @@ class RunAnswers:
         return self._answers.get(content, [])[:count]
 
     def save(self, content: bytes, first: int, answers: list[Response]) -> list[Response]:
-        known = self._answers.setdefault(content, [])
-        known += answers[len(known) - first :]
-        return known[first : first + len(answers)]
+        answers_before = self._answers.setdefault(content, [])
+        answers_before += answers[len(answers_before) - first :]
+        return answers_before[first : first + len(answers)]
 
     def close(self) -> None:
         self._answers.clear()
@@ -133,7 +133,7 @@ class Samples:
         warn: Callable[[str, str], None],
     ) -> None:
         self._backend, self._caches, self._stirs, self._warn = backend, caches, stirs, warn
-        self._several = "n" in backend.profile.features
+        self._takes_many = "n" in backend.profile.features
         self._turns: dict[tuple[str, bytes], _Turn] = {}
 
     @property
@@ -169,14 +169,14 @@ class Samples:
     def _ask(
         self, request: Request, emit: Emit | None, ask: Ask
     ) -> Coroutine[object, object, Response]:
-        if request.n == 1 or self._several or request.sampling.choices is not None:
+        if request.n == 1 or self._takes_many or request.sampling.choices is not None:
             return ask(request, emit)
         return self._one_by_one(request, emit, ask)
 
     async def _one_by_one(self, request: Request, emit: Emit | None, ask: Ask) -> Response:
         asking = [self._single(request, number, emit, ask) for number in range(request.n)]
-        found = await asyncio.gather(*asking, return_exceptions=True)
-        return joined([_answer(each) for each in found])
+        outcomes = await asyncio.gather(*asking, return_exceptions=True)
+        return joined([_answer(outcome) for outcome in outcomes])
 
     async def _single(self, request: Request, number: int, emit: Emit | None, ask: Ask) -> Response:
         first = request.sample + number
@@ -190,20 +190,20 @@ class Samples:
     ) -> Response:
         content = digest_of(self.profile.name, request.digest)
         async with self._turn(name, content):
-            known = await self._use(request, name, "load", content, request.n) or []
-            for number, answer in enumerate(known if emit is not None else ()):
+            cached = await self._use(request, name, "load", content, request.n) or []
+            for number, answer in enumerate(cached if emit is not None else ()):
                 assert emit is not None
                 emit(Chunk(number, answer.text))
-            if len(known) == request.n:
-                return _reused(known)
+            if len(cached) == request.n:
+                return _reused(cached)
             self._stirs()
             asked = (
                 digest_of(name, content) if isinstance(self._caches[name], NamedStore) else content
             )
-            fresh = await self._ask(_missing(request, len(known), asked), emit, ask)
+            fresh = await self._ask(_missing(request, len(cached), asked), emit, ask)
             new = _singles(fresh)
-            kept = await self._use(request, name, "save", content, len(known), new)
-        return _mixed(known, kept if kept is not None and emit is None else new, fresh)
+            stored = await self._use(request, name, "save", content, len(cached), new)
+        return _mixed(cached, stored if stored is not None and emit is None else new, fresh)
 
     async def _use(
         self, request: Request, name: str, what: Literal["load", "save"], *args: object
@@ -231,10 +231,10 @@ class Samples:
                 del self._turns[name, content]
 
 
-def _answer(found: Response | BaseException) -> Response:
-    if isinstance(found, BaseException):
-        raise found
-    return found
+def _answer(outcome: Response | BaseException) -> Response:
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
 
 
 class _Turn:
@@ -246,8 +246,8 @@ class _Turn:
         self.lock, self.users = asyncio.Lock(), 0
 
 
-def _missing(request: Request, known: int, content: bytes) -> Request:
-    """The question for the samples after the *known* ones; it belongs to the content and its cache.
+def _missing(request: Request, count: int, content: bytes) -> Request:
+    """The question for the samples after the *count* ones; it belongs to the content and its cache.
 
     So a backend that draws by address and seed draws the same for every call of that content.
     """
@@ -255,8 +255,8 @@ def _missing(request: Request, known: int, content: bytes) -> Request:
         request,
         address=f"/~{content.hex()}",
         ordinal=0,
-        n=request.n - known,
-        sample=known,
+        n=request.n - count,
+        sample=count,
         cache=None,
     )
 
@@ -279,27 +279,27 @@ def _singles(response: Response) -> list[Response]:
     return [dataclasses.replace(nothing, samples=(sample,)) for sample in response.samples]
 
 
-def _reused(known: list[Response]) -> Response:
-    samples = tuple(answer.samples[0] for answer in known)
+def _reused(answers: list[Response]) -> Response:
+    samples = tuple(answer.samples[0] for answer in answers)
     return dataclasses.replace(
-        known[0], samples=samples, usage=Usage(0, 0, 0), cost=0, reused=len(known)
+        answers[0], samples=samples, usage=Usage(0, 0, 0), cost=0, reused=len(answers)
     )
 
 
-def _mixed(known: list[Response], kept: list[Response], fresh: Response) -> Response:
-    samples = tuple(answer.samples[0] for answer in (*known, *kept))
-    return dataclasses.replace(fresh, samples=samples, reused=len(known))
+def _mixed(cached: list[Response], stored: list[Response], fresh: Response) -> Response:
+    samples = tuple(answer.samples[0] for answer in (*cached, *stored))
+    return dataclasses.replace(fresh, samples=samples, reused=len(cached))
 
 
-def mixed(given: Response, fresh: Response) -> Response:
-    """*fresh* with the samples of *given* before its own, which cost nothing now."""
-    samples = (*given.samples, *fresh.samples)
-    return dataclasses.replace(fresh, samples=samples, reused=len(given.samples) + fresh.reused)
+def mixed(before: Response, fresh: Response) -> Response:
+    """*fresh* with the samples of *before* before its own, which cost nothing now."""
+    samples = (*before.samples, *fresh.samples)
+    return dataclasses.replace(fresh, samples=samples, reused=len(before.samples) + fresh.reused)
 
 
 def joined(responses: list[Response]) -> Response:
     """Several responses as one with all their samples."""
-    return total_of(responses, [sample for each in responses for sample in each.samples])
+    return total_of(responses, [sample for response in responses for sample in response.samples])
 
 
 def total_of(responses: Sequence[Response], samples: Iterable[Sample]) -> Response:
@@ -324,5 +324,5 @@ def total_of(responses: Sequence[Response], samples: Iterable[Sample]) -> Respon
 
 def _sum(counts: Iterable[int | None]) -> int | None:
     """The sum, ``None`` if one of them is."""
-    known = list(counts)
-    return None if None in known else sum(cast("list[int]", known))
+    numbers = list(counts)
+    return None if None in numbers else sum(cast("list[int]", numbers))

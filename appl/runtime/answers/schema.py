@@ -49,7 +49,7 @@ class Checker:
         """The problems of *value*, in one line; ``None`` when it fits."""
         _references_of.found = {}
         try:
-            found = list(itertools.islice(self._validator.iter_errors(value), _MOST))
+            problems = list(itertools.islice(self._validator.iter_errors(value), _MOST))
         except RecursionError:
             return "it is nested too deeply"
         except (ArithmeticError, ValueError):  # `multipleOf`, of a number such as 1e999
@@ -60,7 +60,7 @@ class Checker:
             return "it is nested too deeply"
         finally:
             _references_of.found = {}
-        return "; ".join(map(_problem, found)) or None
+        return "; ".join(map(_problem, problems)) or None
 
 
 def checkable(schema: Any) -> tuple[dict[str, Any], list[str]]:
@@ -71,39 +71,41 @@ def checkable(schema: Any) -> tuple[dict[str, Any], list[str]]:
     """
     if len(json.dumps(schema)) > LARGEST:
         return {}, [f"a schema of more than {LARGEST >> 10} KiB"]
-    left: list[str] = []
-    found = _without_patterns(_without_mistakes(schema, left), left)
-    found = _without_references(found, found, left)
-    if not isinstance(found, dict):
+    omissions: list[str] = []
+    reduced = _without_patterns(_without_mistakes(schema, omissions), omissions)
+    reduced = _without_references(reduced, reduced, omissions)
+    if not isinstance(reduced, dict):
         return {}, ["any part of its schema"]
     try:
-        Checker(found)
+        Checker(reduced)
     except (InvalidOption, RecursionError):
         return {}, ["any part of its schema"]
-    return found, list(dict.fromkeys(left))
+    return reduced, list(dict.fromkeys(omissions))
 
 
 LARGEST = 256 << 10
 """The most characters of a stranger's schema that is checked: a second's work."""
 
 
-def _without_mistakes(schema: Any, left: list[str]) -> Any:
+def _without_mistakes(schema: Any, omissions: list[str]) -> Any:
     """*schema* without keywords whose values are no schema, a few hundred at most."""
     import jsonschema  # only typed answers and tools need it
 
     kind = jsonschema.Draft202012Validator
     rules = kind(kind.META_SCHEMA)
-    found = copy.deepcopy(schema)
+    reduced = copy.deepcopy(schema)
     for _ in range(_ROUNDS):
-        wrong = [list(e.absolute_path) for e in itertools.islice(rules.iter_errors(found), _ROUNDS)]
+        wrong = [
+            list(e.absolute_path) for e in itertools.islice(rules.iter_errors(reduced), _ROUNDS)
+        ]
         if not all(wrong):
             return {}
         for path in wrong:
-            if _removed(found, path):
-                left.append(f"{path[-1]!r:.40}, which is no part of a schema here")
+            if _removed(reduced, path):
+                omissions.append(f"{path[-1]!r:.40}, which is no part of a schema here")
         if not wrong:
             break
-    return found
+    return reduced
 
 
 def _removed(schema: Any, path: list[Any]) -> bool:
@@ -117,25 +119,25 @@ def _removed(schema: Any, path: list[Any]) -> bool:
     return True
 
 
-def _without_patterns(schema: Any, left: list[str]) -> Any:
+def _without_patterns(schema: Any, omissions: list[str]) -> Any:
     """*schema* without patterns that have no linear time, and what would go wrong without them."""
     if isinstance(schema, list):
-        return [_without_patterns(each, left) for each in schema]
+        return [_without_patterns(item, omissions) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {k: v if k in _DATA else _without_patterns(v, left) for k, v in schema.items()}
-    if isinstance(found.get("pattern"), str) and not _is_linear(found["pattern"]):
-        left.append(f"the pattern {found.pop('pattern')!r:.80}")
-    by = found.get("patternProperties")
+    reduced = {k: v if k in _DATA else _without_patterns(v, omissions) for k, v in schema.items()}
+    if isinstance(reduced.get("pattern"), str) and not _is_linear(reduced["pattern"]):
+        omissions.append(f"the pattern {reduced.pop('pattern')!r:.80}")
+    by = reduced.get("patternProperties")
     if isinstance(by, dict):
         hard = [pattern for pattern in by if not _is_linear(pattern)]
-        left += [f"the pattern {pattern!r:.80}" for pattern in hard]
-        found["patternProperties"] = {p: v for p, v in by.items() if p not in hard}
+        omissions += [f"the pattern {pattern!r:.80}" for pattern in hard]
+        reduced["patternProperties"] = {p: v for p, v in by.items() if p not in hard}
         if hard:  # a name that it allows would be one too many
-            found.pop("additionalProperties", None)
-        if found.pop("unevaluatedProperties", None) is not None:
-            left.append("unevaluatedProperties")
-    return found
+            reduced.pop("additionalProperties", None)
+        if reduced.pop("unevaluatedProperties", None) is not None:
+            omissions.append("unevaluatedProperties")
+    return reduced
 
 
 def _is_linear(pattern: str) -> bool:
@@ -146,17 +148,19 @@ def _is_linear(pattern: str) -> bool:
     return True
 
 
-def _without_references(schema: Any, root: Any, left: list[str]) -> Any:
+def _without_references(schema: Any, root: Any, omissions: list[str]) -> Any:
     """*schema* without references to what is not in *root*."""
     if isinstance(schema, list):
-        return [_without_references(each, root, left) for each in schema]
+        return [_without_references(item, root, omissions) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    found = dict(schema)
+    reduced = dict(schema)
     for name in _REFERENCES:
-        if isinstance(found.get(name), str) and not _is_known(found[name], root):
-            left.append(f"the reference {found.pop(name)!r:.80}")
-    return {k: v if k in _DATA else _without_references(v, root, left) for k, v in found.items()}
+        if isinstance(reduced.get(name), str) and not _is_known(reduced[name], root):
+            omissions.append(f"the reference {reduced.pop(name)!r:.80}")
+    return {
+        k: v if k in _DATA else _without_references(v, root, omissions) for k, v in reduced.items()
+    }
 
 
 def _is_known(reference: str, root: Any) -> bool:
@@ -164,11 +168,11 @@ def _is_known(reference: str, root: Any) -> bool:
     import referencing.jsonschema  # only typed answers and tools need it
 
     try:
-        known = referencing.jsonschema.DRAFT202012.create_resource(root)
-        found = referencing.Registry().resolver_with_root(known).lookup(reference).contents
+        resource = referencing.jsonschema.DRAFT202012.create_resource(root)
+        target = referencing.Registry().resolver_with_root(resource).lookup(reference).contents
     except Exception:  # of a pointer into what is no schema, or an address that is none
         return False
-    return isinstance(found, dict | bool)
+    return isinstance(target, dict | bool)
 
 
 def _problem(error: Any) -> str:
@@ -178,8 +182,8 @@ def _problem(error: Any) -> str:
 
 
 def _check_references(schema: object, referencing: Any, nowhere: Any) -> None:
-    known = referencing.jsonschema.DRAFT202012.create_resource(schema)
-    resolver = nowhere.resolver_with_root(known)
+    resource = referencing.jsonschema.DRAFT202012.create_resource(schema)
+    resolver = nowhere.resolver_with_root(resource)
     for reference in _references(schema):
         try:
             fits = isinstance(resolver.lookup(reference).contents, dict | bool)
@@ -194,8 +198,8 @@ def _check_references(schema: object, referencing: Any, nowhere: Any) -> None:
 
 def _references(schema: object) -> Iterator[str]:
     for part in _parts(schema):
-        found = (part.get(name) for name in ("$ref", "$dynamicRef"))
-        yield from (each for each in found if isinstance(each, str))
+        references = (part.get(name) for name in ("$ref", "$dynamicRef"))
+        yield from (reference for reference in references if isinstance(reference, str))
 
 
 # -- patterns, by an engine whose time is linear in the text
@@ -286,11 +290,11 @@ def _once(keyword: Callable[..., Iterator[Any]], name: str, wrong: Any) -> Any:
 
     def reference(validator: object, to: str, value: object, schema: object) -> Iterator[Any]:
         key = id(schema), name, id(value)
-        found = _references_of.found.get(key)
-        if found is None:
+        errors = _references_of.found.get(key)
+        if errors is None:
             every = itertools.islice(keyword(validator, to, value, schema), _MOST)
-            found = _references_of.found[key] = [wrong.create_from(error) for error in every]
-        yield from map(wrong.create_from, found)
+            errors = _references_of.found[key] = [wrong.create_from(error) for error in every]
+        yield from map(wrong.create_from, errors)
 
     return reference
 
@@ -320,7 +324,7 @@ def _linear(kind: Any, wrong: Any) -> dict[str, Any]:
 
     def pattern_properties(validator: Any, by: Any, value: Any, schema: Any) -> Iterator[object]:
         for wanted, inner in by.items() if isinstance(value, dict) else ():
-            for name in (each for each in value if _is_in(wanted, each)):
+            for name in (key for key in value if _is_in(wanted, key)):
                 yield from validator.descend(value[name], inner, path=name, schema_path=wanted)
 
     def additional_properties(
@@ -330,8 +334,8 @@ def _linear(kind: Any, wrong: Any) -> dict[str, Any]:
             return
         by = schema.get("patternProperties", {})
         matched = [name for name in value if any(_is_in(wanted, name) for wanted in by)]
-        known = {**schema.get("properties", {}), **dict.fromkeys(matched, True)}
-        yield from additional(validator, rule, value, {"properties": known})
+        properties = {**schema.get("properties", {}), **dict.fromkeys(matched, True)}
+        yield from additional(validator, rule, value, {"properties": properties})
 
     return {
         "uniqueItems": unique_items,

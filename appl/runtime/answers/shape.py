@@ -189,16 +189,16 @@ def _as_text(source: str) -> str:
     """The text of the answer whose JSON is *source*: itself, or what a plain string says."""
     if source[:1] != '"':
         return source
-    said: str = json.loads(source, strict=False)
-    return said
+    content: str = json.loads(source, strict=False)
+    return content
 
 
 def _in_words(error: ValueError) -> str:
     """The problems that pydantic found, in one line."""
-    found = getattr(error, "errors", None)
-    if found is None:
+    errors = getattr(error, "errors", None)
+    if errors is None:
         return str(error)
-    every = found(include_url=False, include_context=False, include_input=False)
+    every = errors(include_url=False, include_context=False, include_input=False)
     lines = [_line(each) for each in every[:_MOST_ERRORS]]
     return "; ".join(lines)
 
@@ -212,15 +212,15 @@ def _calls_code(core: object) -> bool:
     """True if validating by the pydantic core schema *core* may run Python functions."""
     todo = [core]
     while todo:
-        each = todo.pop()
-        if isinstance(each, Mapping):
-            if str(each.get("type", "")).startswith("function-"):
+        item = todo.pop()
+        if isinstance(item, Mapping):
+            if str(item.get("type", "")).startswith("function-"):
                 return True
-            if each.get("post_init") or each.get("custom_init") or "default_factory" in each:
+            if item.get("post_init") or item.get("custom_init") or "default_factory" in item:
                 return True
-            todo += each.values()
-        elif isinstance(each, list | tuple):
-            todo += each
+            todo += item.values()
+        elif isinstance(item, list | tuple):
+            todo += item
     return False
 
 
@@ -230,15 +230,15 @@ def _calls_code(core: object) -> bool:
 def _schema_in(text: str) -> dict[str, Any]:
     """The JSON schema in *text*. Raises ``InvalidOption``."""
     try:
-        found = json.loads(text)
+        schema = json.loads(text)
     except (ValueError, RecursionError) as error:
         why = f"the JSON in it cannot be read ({_reason(error)})"
         raise InvalidOption(
             f"gen(response_format=...) got the text {text!r:.100}: {why}; give the schema as a "
             "dict, or its JSON text"
         ) from None
-    assert isinstance(found, dict), "it begins with a brace"
-    return found
+    assert isinstance(schema, dict), "it begins with a brace"
+    return schema
 
 
 _made: dict[Any, Shape] = {}
@@ -258,16 +258,16 @@ def shape_of(wanted: object) -> Shape:
     ):  # Literal[1, "a"] equals Literal["a", 1], and asks in its order
         key = repr(key), key
     try:
-        made = _made.get((type(key), key))
+        shape = _made.get((type(key), key))
     except TypeError:  # it cannot be hashed, so it is no type that is worth remembering
         return _make(wanted)
-    if made is None:
-        made = _make(wanted)
+    if shape is None:
+        shape = _make(wanted)
         with _lock:
             if len(_made) >= _MOST:
                 _made.clear()
-            _made[type(key), key] = made
-    return made
+            _made[type(key), key] = shape
+    return shape
 
 
 def _make(wanted: object) -> Shape:
@@ -293,6 +293,6 @@ def _by_schema(wanted: dict[str, Any]) -> Shape:
         wanted = wanted["json_schema"].get("schema", {})
     if not wanted:
         raise _refused(wanted, "an empty schema says nothing; write 'json' for any object")
-    if any(isinstance(each, type) for each in wanted.values()):
+    if any(isinstance(value, type) for value in wanted.values()):
         raise _refused(wanted, "a dict of types is no schema; write them as a dataclass")
     return BySchema(wanted)

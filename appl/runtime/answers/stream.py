@@ -16,7 +16,11 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 from appl.errors import RunError
 from appl.runtime.answers.answer import Answer
 from appl.runtime.answers.feed import Feed, Kind
-from appl.runtime.concurrency.cancelled_waits import clear_when_cancelled, given_up, unread
+from appl.runtime.concurrency.cancelled_waits import (
+    clear_when_cancelled,
+    note_abandoned_wait,
+    unread,
+)
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, strand_here, wait
 from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
@@ -53,8 +57,18 @@ class Stream:
     """
 
     __slots__ = (
-        "__weakref__", "_arrival", "_lock", "_log", "_news", "_over", "_posted", "_reporter",
-        "_told", "_watching", "home", "partial",
+        "__weakref__",
+        "_arrival",
+        "_delivered",
+        "_lock",
+        "_log",
+        "_news",
+        "_over",
+        "_posted",
+        "_reporter",
+        "_watching",
+        "home",
+        "partial",
     )  # fmt: skip
 
     def __init__(self, answer: Promise, reporter: Reporter, partial: Partial | None = None) -> None:
@@ -63,7 +77,7 @@ class Stream:
         self.partial = partial
         self._reporter = reporter
         self._log: list[Piece] = []
-        self._told = 0
+        self._delivered = 0
         self._posted = self._watching = self._over = False
         self._lock = threading.Lock()
         self._news: _More | None = None  # what readers at home wait for
@@ -104,8 +118,8 @@ class Stream:
     def deliver(self) -> None:
         """Show the programs at home all that has come."""
         with self._lock:
-            fresh = self._log[self._told :]
-            self._told += len(fresh)
+            fresh = self._log[self._delivered :]
+            self._delivered += len(fresh)
             self._posted = False
         if (watcher := self._reporter.watcher) is not None:
             counts = {piece.feed: piece.chunks for piece in fresh if piece.feed is not None}
@@ -131,7 +145,7 @@ class Stream:
         ``None`` at the end, when the outcome of *answer* may be looked at.
         """
         if hub is self.home and not answer.delivered:
-            return self._log[at] if at < self._told else self._wait_at_home(answer)
+            return self._log[at] if at < self._delivered else self._wait_at_home(answer)
         over = answer.done  # looked at first: all pieces come before it
         if at < len(self._log):
             return self._log[at]
@@ -264,7 +278,7 @@ class Thoughts:
         assert outcome is not None
         if isinstance(outcome, Error):
             raise outcome.raised()
-        return getattr(outcome.said, "reasoning", None) or ""
+        return getattr(outcome.prompt_part, "reasoning", None) or ""
 
     def prompt_source(self) -> object:
         return self._pending.prompt_source()
@@ -273,12 +287,12 @@ class Thoughts:
 class Reading(Generic[T]):
     """The position of one reader of *pending*."""
 
-    __slots__ = ("_at", "_due", "_kind", "_last", "_length", "_over", "_said", "pending")
+    __slots__ = ("_at", "_due", "_kind", "_last", "_length", "_over", "_pieces", "pending")
 
     def __init__(self, pending: Promise, kind: Kind) -> None:
         self.pending, self._kind = pending, kind
         self._at, self._over = 0, False
-        self._said: list[str] = []
+        self._pieces: list[str] = []
         self._length = self._due = 0
         self._last: object = _NOTHING
 
@@ -287,16 +301,16 @@ class Reading(Generic[T]):
         while not self._over:
             pending = self.pending
             stream: Stream | None = getattr(pending, "stream", None)
-            found = (
+            upcoming = (
                 _visible(pending, hub) if stream is None else stream.look(self._at, pending, hub)
             )
-            if isinstance(found, Promise):
-                return found
-            if found is None:
+            if isinstance(upcoming, Promise):
+                return upcoming
+            if upcoming is None:
                 item = self._end(stream)
             else:
                 self._at += 1
-                item = self._item(found, stream)
+                item = self._item(upcoming, stream)
             if item is not _NOTHING:
                 return item
         return END
@@ -304,7 +318,7 @@ class Reading(Generic[T]):
     def _item(self, piece: Piece, stream: Stream | None) -> object:
         assert stream is not None
         if piece.kind == "restart":
-            self._said.clear()
+            self._pieces.clear()
             self._length = self._due = 0
         elif piece.kind == self._kind:
             if stream.partial is None or self._kind != "text":
@@ -314,12 +328,12 @@ class Reading(Generic[T]):
 
     def _grown(self, text: str, partial: Partial) -> object:
         """The object with *text*; not for every piece of a long answer, which is read anew."""
-        self._said.append(text)
+        self._pieces.append(text)
         self._length += len(text)
         if self._length < self._due:
             return _NOTHING
         self._due = self._length + self._length // STEPS
-        return self._new(partial("".join(self._said)))
+        return self._new(partial("".join(self._pieces)))
 
     def _new(self, value: object) -> Any:
         """*value*, when it is something and not what came last."""
@@ -349,7 +363,7 @@ class Reading(Generic[T]):
     def _whole(self, outcome: Value) -> object:
         value = outcome.value
         if self._kind == "reasoning":
-            return getattr(outcome.said, "reasoning", None) or _NOTHING
+            return getattr(outcome.prompt_part, "reasoning", None) or _NOTHING
         if isinstance(value, str):
             return str.__str__(value) or _NOTHING
         return _NOTHING if value is None else value
@@ -385,7 +399,7 @@ class _StreamReader(_Reader[T]):
             try:
                 wait(item)
             except BaseException as error:
-                given_up(reading.pending, error)
+                note_abandoned_wait(reading.pending, error)
                 raise
         if item is END:
             raise StopIteration
@@ -417,7 +431,7 @@ async def _next(reading: Reading[T]) -> T:
         try:
             await arrive(item)
         except BaseException as error:
-            given_up(reading.pending, error)
+            note_abandoned_wait(reading.pending, error)
             raise
     if item is END:
         raise StopAsyncIteration

@@ -159,25 +159,25 @@ class Text(Answer):
     if not TYPE_CHECKING:  # a misspelled name is an error of type checkers
 
         def __getattr__(self, name: str) -> Any:
-            found = fallback.names().attribute(self, self, name)
-            if found is fallback.MISSING:
+            value = fallback.names().attribute(self, self, name)
+            if value is fallback.MISSING:
                 raise AttributeError(_no_attribute(name, self.response_obj))
-            return found
+            return value
 
     def __reduce__(self) -> tuple[object, ...]:
         return str, (str.__str__(self),)
 
 
-_told_of_tools = False
+_tools_hint_shown = False
 """True once the user was told why an answer is empty."""
 
 
 def _tell_of_tools(address: str, name: str) -> None:
     """Say why an answer is empty, once in a process: the model called a tool."""
-    global _told_of_tools
-    if _told_of_tools:
+    global _tools_hint_shown
+    if _tools_hint_shown:
         return
-    _told_of_tools = True
+    _tools_hint_shown = True
     line = (
         f"appl: {address}: this answer is empty, as the model calls the tool {name!r} and nobody "
         "has run it; write gen_with_tools(tools=[…]) in place of gen(tools=[…]), or run it with "

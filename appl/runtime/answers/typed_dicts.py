@@ -26,7 +26,7 @@ def _rebuilt(kind: Any, done: dict[object, object]) -> object:
         return kind
     if typing.get_origin(kind) is typing.Annotated:
         return typing.Annotated[_rebuilt(arguments[0], done), *kind.__metadata__]
-    changed = tuple(_rebuilt(each, done) for each in arguments)
+    changed = tuple(_rebuilt(argument, done) for argument in arguments)
     if all(a is b for a, b in zip(changed, arguments, strict=True)):
         return kind
     if isinstance(kind, types.UnionType):
@@ -46,6 +46,6 @@ def _typed_dict(kind: Any, done: dict[object, object]) -> object:
         wrapped = extensions.Required if name in kind.__required_keys__ else extensions.NotRequired
         fields[name] = wrapped[bare]
     make: Any = extensions.TypedDict
-    made = done[kind] = make(kind.__name__, fields)
-    made.__doc__, made.__module__ = kind.__doc__, kind.__module__
-    return made
+    copy = done[kind] = make(kind.__name__, fields)
+    copy.__doc__, copy.__module__ = kind.__doc__, kind.__module__
+    return copy

@@ -24,7 +24,7 @@ _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE  # asyncio's o
 _AWAITING = _COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-def given_up(pending: Promise, error: BaseException) -> None:
+def note_abandoned_wait(pending: Promise, error: BaseException) -> None:
     """Note that *error* ended a wait for *pending*, in the calling function."""
     if not (isinstance(error, Exception) or pending.done):  # a time limit, or a cancellation
         unread(pending)
@@ -67,7 +67,7 @@ def _clear(
         return
     # A coroutine has ended with its task. A generator has if the error went through it, and on to
     # who asked it for more; else it may only wait for its next reader.
-    passed = [each for each, _ in traceback.walk_tb(error.__traceback__)] if error else []
+    passed = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error else []
     for inner, outer in zip(frames, [*frames[1:], None], strict=True):
         coroutine = inner.f_code.co_flags & _COROUTINE
         if coroutine or (outer in passed and inner in passed[passed.index(outer) :]):

@@ -37,17 +37,18 @@ class Signal(Promise):
         return False
 
 
-class _Told(Signal):
-    """A moment to come; *told* is called when it comes, before the program goes on."""
+class _AtTime(Signal):
+    """A moment to come; *callback* is called when it comes, before the program goes on."""
 
-    __slots__ = ("_told",)
+    __slots__ = ("_callback",)
 
-    def __init__(self, address: str, home: Home, told: Callable[[], None]) -> None:
+    def __init__(self, address: str, home: Home, callback: Callable[[], None]) -> None:
         super().__init__(address, home)
-        self._told = told
+        self._callback = callback
 
     def deliver(self) -> None:
-        self._told()  # first, and on this thread: what is seen is recorded at its place among all
+        # first, and on this thread: what is seen is recorded at its place among all
+        self._callback()
         super().deliver()
 
 
@@ -70,14 +71,14 @@ class TimedWait:
         self._run, self._live = run, live
         address = observer.address
         self._moment = Moment(address, kind, run.outside.next_observation(observer))
-        self._left = False
+        self._has_exited = False
         self._alarm: Alarm | None = None
-        self._found: Outcome | None = None
-        self.first = _Told(address, strand_here().hub, self._look)
+        self._observed: Outcome | None = None
+        self.first = _AtTime(address, strand_here().hub, self._look)
         run.outside.expect(self._moment, self.first.reached, lambda: self._arm(seconds, pending))
 
     def _arm(self, seconds: float, pending: Promise | None) -> None:
-        if self._left:
+        if self._has_exited:
             return
         self._alarm = Alarm(self._run, seconds, self.first.reached)
         if pending is not None and not pending.subscribe(self.first.reached):
@@ -87,25 +88,25 @@ class TimedWait:
         return self.first
 
     def __exit__(self, *_: object) -> None:
-        self._left = True
+        self._has_exited = True
         self._run.outside.leave(self._moment)
         if self._alarm is not None:
             self._alarm.off()  # it would keep what is waited for until its time
 
     def _look(self) -> None:
         """Look at the world as the moment is delivered, unless nobody waits for it any more."""
-        if self._left or self._found is not None:
+        if self._has_exited or self._observed is not None:
             return
         try:
-            self._found = Value(self._run.outside.world.see(self._moment, self._live))
+            self._observed = Value(self._run.outside.world.see(self._moment, self._live))
         except (Exception, RunWaiting) as error:  # the program's, not the hub's
-            self._found = Error(error)
+            self._observed = Error(error)
 
     def seen(self) -> object:
         """The value that was seen when the moment came. Raises the error of a replay, if any."""
-        if isinstance(self._found, Error):
-            raise self._found.raised()
-        return self._found.value if self._found is not None else None
+        if isinstance(self._observed, Error):
+            raise self._observed.raised()
+        return self._observed.value if self._observed is not None else None
 
 
 class Alarm:

@@ -33,7 +33,7 @@ class Completed(Generic[R]):
         self._f, self._items, self._limit = f, items, limit
         self.hub = strand_here().hub
         self._started: list[Item] = []
-        self._next = self._ended = self._given = 0
+        self._next = self._ended = self._yielded = 0
         self._over: deque[Promise] = deque()
         self._signal: Signal | None = None
         self._start_more()
@@ -50,20 +50,20 @@ class Completed(Generic[R]):
 
     def __iter__(self) -> Iterator[R]:
         try:
-            while self._given < len(self._items):
+            while self._yielded < len(self._items):
                 # Again, as the room that one item leaves may be all that came of the wait.
                 while (signal := self._wanted()) is not None:
                     wait(signal)
-                yield result_of(self._taken())
+                yield result_of(self._take_next())
         finally:
             self._cancel()
 
     async def __aiter__(self) -> AsyncIterator[R]:
         try:
-            while self._given < len(self._items):
+            while self._yielded < len(self._items):
                 while (signal := self._wanted()) is not None:
                     await arrive(signal)
-                yield await awaited(self._taken())
+                yield await awaited(self._take_next())
         finally:
             self._cancel()
 
@@ -85,8 +85,8 @@ class Completed(Generic[R]):
         self._signal = Signal(self._started[-1].pending.address, self.hub)
         return self._signal
 
-    def _taken(self) -> Promise:
-        self._given += 1
+    def _take_next(self) -> Promise:
+        self._yielded += 1
         return self._over.popleft()
 
     def _cancel(self) -> None:
@@ -97,7 +97,7 @@ class Completed(Generic[R]):
         name = name_of(self._f)
         for _ in range(self._next, len(self._items)):
             here(lambda: name).issue(name)
-        self._next = self._given = len(self._items)
+        self._next = self._yielded = len(self._items)
 
 
 @taking_futures

@@ -17,15 +17,15 @@ def find_cycle(start: Promise) -> list[Promise] | None:
     """A cycle among what *start* is blocked by, itself included; iterative, each visited once."""
     path: list[Promise] = [start]
     on_path = {start}
-    seen = {start}  # other threads go on meanwhile: each is visited once, so that this ends
+    visited = {start}  # other threads go on meanwhile: each is visited once, so that this ends
     branches = [iter(start.blockers())]
     while branches:
         for blocker in branches[-1]:
             if blocker in on_path:
                 return path[path.index(blocker) :]
-            if blocker in seen or blocker.done:
+            if blocker in visited or blocker.done:
                 continue
-            seen.add(blocker)
+            visited.add(blocker)
             on_path.add(blocker)
             path.append(blocker)
             branches.append(iter(blocker.blockers()))
@@ -38,13 +38,15 @@ def find_cycle(start: Promise) -> list[Promise] | None:
 
 def bound_to(start: Promise, home: Home) -> Promise | None:
     """A blocker of *start* that only the loop of *home* can finish; ``None`` if there is none."""
-    seen, todo = {start}, [start]
+    visited, todo = {start}, [start]
     while todo:
         pending = todo.pop()
         if pending.in_loop and pending.home is home:
             return pending
-        fresh = [each for each in pending.blockers() if each not in seen and not each.done]
-        seen.update(fresh)
+        fresh = [
+            blocker for blocker in pending.blockers() if blocker not in visited and not blocker.done
+        ]
+        visited.update(fresh)
         todo += fresh
     return None
 

@@ -69,33 +69,33 @@ class Ending:
         if not self._moving():
             return
         begun = time.monotonic()
-        asked: set[int | None] = set()
+        stopped: set[int | None] = set()
         while (moving := self._moving()) and time.monotonic() - begun < PATIENCE_S:
             # Most programs come to a wait, and so to rest, by themselves. The others compute, and
             # are stopped by an exception.
             if time.monotonic() - begun > _GENTLE_S:
-                self._ask(moving, asked)
+                self._ask(moving, stopped)
             time.sleep(_TICK_S)
         time.sleep(_TICK_S)  # from what was seen of a thread to its lock it is a step
 
     def _moving(self) -> dict[int, list[FrameType]]:
         """The stacks of the threads that are inside a greenlet and do not rest, by ident."""
         return {
-            each.thread.ident or 0: stack
-            for each in self._programs()
-            if each.thread is not self.by
-            and (stack := stack_of(each.thread.ident))
-            and not (each.stopped or each.sleeps(stack[0]))
+            program.thread.ident or 0: stack
+            for program in self._programs()
+            if program.thread is not self.by
+            and (stack := stack_of(program.thread.ident))
+            and not (program.stopped or program.sleeps(stack[0]))
             and _is_in(stack, self._inside)
         }
 
-    def _ask(self, moving: dict[int, list[FrameType]], asked: set[int | None]) -> None:
+    def _ask(self, moving: dict[int, list[FrameType]], stopped: set[int | None]) -> None:
         """Raise ``stop`` in programs that compute, once in each thread."""
         import ctypes
 
         for ident, stack in moving.items():
-            if ident not in asked and _is_in(stack, self._inside[:1]):
-                asked.add(ident)
+            if ident not in stopped and _is_in(stack, self._inside[:1]):
+                stopped.add(ident)
                 number, error = ctypes.c_ulong(ident), ctypes.py_object(self._stop)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(number, error)
 

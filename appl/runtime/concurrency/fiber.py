@@ -413,7 +413,7 @@ class Hub:
                     elif self._steps.runner is not None and not self._settled():
                         # The loop's own tasks are programs, too: they go on before the next
                         # delivery.
-                        self._yield_to_loop(again=True)
+                        self._yield_to_loop(repeat=True)
                     else:
                         self.turns += 1
                         self.inbox[0].deliver()
@@ -455,10 +455,10 @@ class Hub:
         self._steps.hops += 1
         return False
 
-    def _yield_to_loop(self, again: bool) -> None:
+    def _yield_to_loop(self, repeat: bool) -> None:
         stepper, self._steps.runner = self._steps.runner, None
         assert stepper is not None and self.loop is not None
-        if again and not self._steps.scheduled:
+        if repeat and not self._steps.scheduled:
             self._steps.scheduled = True
             self.loop.call_soon(self._step)
         if self.fibers:
@@ -482,9 +482,9 @@ class Hub:
         if self._steps.runner is None:
             self._sleep()
         elif not self.on_sleep or self._steps.rest is not None:
-            self._yield_to_loop(again=False)
+            self._yield_to_loop(repeat=False)
         elif not self._settled():
-            self._yield_to_loop(again=True)
+            self._yield_to_loop(repeat=True)
         else:
             # One assignment says both that nothing is to run and whether timers are left, so that
             # no other thread sees the one without the other. It comes before the watchers are told,
@@ -492,7 +492,7 @@ class Hub:
             self._steps.rest = "timed" if self._timers() else "quiet"
             for tell in self.on_sleep:
                 tell()
-            self._yield_to_loop(again=False)
+            self._yield_to_loop(repeat=False)
 
     def _sleep(self) -> None:
         # First the flag, then the look at the inbox; another thread posts first and then looks at
@@ -652,12 +652,12 @@ def hub_here() -> Hub:
             hub = _here.hub = Hub()
             _hubs.add(hub)
         return hub
-    found: Hub | None = getattr(loop, _ATTRIBUTE, None)
-    if found is None:
-        found = Hub(loop)
-        _hubs.add(found)
-        setattr(loop, _ATTRIBUTE, found)
-    return found
+    hub_of_loop: Hub | None = getattr(loop, _ATTRIBUTE, None)
+    if hub_of_loop is None:
+        hub_of_loop = Hub(loop)
+        _hubs.add(hub_of_loop)
+        setattr(loop, _ATTRIBUTE, hub_of_loop)
+    return hub_of_loop
 
 
 def end_hub_here() -> None:
@@ -715,7 +715,7 @@ def wait(pending: Promise) -> None:
             return
         pending.await_with(strand)
     else:
-        pending.end_if_left()
+        pending.end_if_orphaned()
         # The callback runs on the thread that finishes it, perhaps before the next line. It only
         # posts to this hub, which delivers when this strand has parked: no wake-up is lost.
         if not pending.subscribe(lambda done: hub.tell(_Wake(strand, done))):
@@ -770,7 +770,7 @@ async def arrive(pending: Promise) -> None:
         if hub.inbox:
             hub.poke()
     else:
-        pending.end_if_left()
+        pending.end_if_orphaned()
         if not pending.subscribe(lambda _: hub.tell(arrived)):
             return
     await future

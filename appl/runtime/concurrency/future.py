@@ -91,10 +91,10 @@ class Deferred(Proxy):
             try:
                 return getattr(value, name)
             except AttributeError:
-                found = fallback.names().attribute(self, value, name)
-                if found is fallback.MISSING:
+                attribute = fallback.names().attribute(self, value, name)
+                if attribute is fallback.MISSING:
                     raise
-                return found
+                return attribute
 
     def __copy__(self) -> object:
         return self
@@ -410,18 +410,18 @@ _FIXING = process_lock()
 
 
 def _hash(self: Proxy) -> int:
-    known = _fixed_hash(self)
-    if known is not None:
-        return known
+    fixed = _fixed_hash(self)
+    if fixed is not None:
+        return fixed
     # A program may be told of time only by what is recorded: so a finished future, too, is hashed
     # by identity on a loop.
     by_identity = _must_not_wait(sys._getframe(1))
-    found = object.__hash__(self) if by_identity else hash(result_of(self._pending))
+    number = object.__hash__(self) if by_identity else hash(result_of(self._pending))
     with _FIXING:  # two threads may come here at once, one on a loop and one on none
-        known = _fixed_hash(self)
-        if known is None:
-            _HASH.__set__(self, found)
-    return found if known is None else known
+        fixed = _fixed_hash(self)
+        if fixed is None:
+            _HASH.__set__(self, number)
+    return number if fixed is None else fixed
 
 
 _HASH: Any = vars(Proxy)["_hash"]  # an attribute of a future is one of its value

@@ -48,7 +48,9 @@ def holds(needed: NeededLock, suspended: FrameType | None) -> bool:
     owner = _owner(needed.lock)
     if owner is not None and owner != str(threading.get_ident()):
         return False
-    return any(value is needed.lock for frame in _back(suspended) for value in _known(frame))
+    return any(
+        value is needed.lock for frame in _back(suspended) for value in _lock_candidates(frame)
+    )
 
 
 def error_about(needed: NeededLock, suspended: FrameType | None, address: str) -> DeadlockError:
@@ -65,8 +67,8 @@ def error_about(needed: NeededLock, suspended: FrameType | None, address: str) -
 def _owner(lock: Any) -> str | None:
     """The ident of the thread that holds *lock*, where that can be known."""
     text = repr(lock)  # of an RLock: "<locked _thread.RLock object owner=4711 count=1 at …>"
-    _, found, rest = text.partition("owner=")
-    return rest.partition(" ")[0] if found else None
+    _, has_owner, rest = text.partition("owner=")
+    return rest.partition(" ")[0] if has_owner else None
 
 
 def _back(frame: FrameType | None) -> Iterator[FrameType]:
@@ -75,7 +77,7 @@ def _back(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _known(frame: FrameType) -> Iterator[object]:
+def _lock_candidates(frame: FrameType) -> Iterator[object]:
     """The objects that the code of *frame* may take as a lock."""
     variables = frame.f_locals
     yield from variables.values()

@@ -102,7 +102,7 @@ class IdleDetection:
         self._run: WatchedRun = run
         self._idle, self._due = idle, due
         self._hubs: set[Hub] = set()
-        self._asked = False
+        self._is_scheduled = False
         self._hops = 0
         self._moves = 0  # grows whenever a program may have gone on: a look from before is stale
         self._looks = 0
@@ -110,7 +110,7 @@ class IdleDetection:
         self._effort = Effort()
         self._idleness = Idleness()
         self._older = weakref.WeakSet(threading.enumerate())
-        self._given_up = Waits()
+        self._abandoned_waits = Waits()
         self._spared = 0
         self._awake: Hub | None = None  # who did not rest the last time, and is looked at first
         self._timer_look: asyncio.TimerHandle | None = None
@@ -135,8 +135,8 @@ class IdleDetection:
     def soon(self) -> None:
         """Look as soon as the I/O loop has nothing else to do."""
         self._moves += 1
-        if not self._asked:
-            self._asked = True
+        if not self._is_scheduled:
+            self._is_scheduled = True
             io_thread().send(self._look)
 
     # -- for worlds that hold something back
@@ -172,10 +172,10 @@ class IdleDetection:
 
     def idle_for(self, seconds: float) -> bool:
         """True if nothing has happened for *seconds*; if not, looks again soon."""
-        left = seconds - self._idleness.seconds()
-        if left <= 0:
+        remaining = seconds - self._idleness.seconds()
+        if remaining <= 0:
             return True
-        io_thread().loop.call_later(min(left, _GLANCE), self.soon)
+        io_thread().loop.call_later(min(remaining, _GLANCE), self.soon)
         return False
 
     def _sleeps_for(self, seconds: float) -> bool:
@@ -187,19 +187,21 @@ class IdleDetection:
 
     def _strangers(self) -> list[threading.Thread]:
         """The threads that are not watched, and may move a program."""
-        known = {hub.thread for hub in tuple(self._hubs)}
-        others = (thread for thread in threading.enumerate() if thread not in known)
-        return [each for each in others if each.name not in OWN and not waits_for_work(each)]
+        watched = {hub.thread for hub in tuple(self._hubs)}
+        others = (thread for thread in threading.enumerate() if thread not in watched)
+        return [
+            thread for thread in others if thread.name not in OWN and not waits_for_work(thread)
+        ]
 
     def _look(self) -> None:
-        self._asked = False  # first: who asks from now on has moved after this look began
+        self._is_scheduled = False  # first: who asks from now on has moved after this look began
         still = self._still()  # before what is on its way: who rests has sent what he had to send
         moving = self._in_transit()
         # Callbacks of the loop may still send something. They go first, but not for ever: a
         # backend may poll with callbacks that schedule themselves again.
         if moving or (self._polls() and self._hops < _HOPS):
             self._hops = 0 if moving else self._hops + 1
-            self._again()
+            self._reschedule()
             return
         self._hops = 0
         if self._run.over:
@@ -221,9 +223,9 @@ class IdleDetection:
         else:
             self._look_later()
 
-    def _again(self) -> None:
-        if not self._asked:
-            self._asked = True
+    def _reschedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
             io_thread().loop.call_soon(self._look)
 
     def _in_transit(self) -> bool:
@@ -296,7 +298,7 @@ class IdleDetection:
         strangers = self._strangers()
         if not strangers:
             return FOREIGN_S
-        return STRANGERS_S if all(each in self._older for each in strangers) else None
+        return STRANGERS_S if all(stranger in self._older for stranger in strangers) else None
 
     def _all_wait(self) -> bool:
         """True if each thread of the run rests, or waits for another one, perhaps a stranger."""
@@ -333,7 +335,7 @@ class IdleDetection:
                 self._look_later(patience - 1)
             else:
                 self._forced_at, self._spared = moves, 0
-                self._given_up.note()
+                self._abandoned_waits.note()
                 self._look()
 
         def glance(pause: float) -> None:
@@ -356,12 +358,12 @@ class IdleDetection:
         that goes on later is told things after it, as in the record. A thread that has run since,
         or could run now, is waited for again: it may be about to wake one of them.
         """
-        if self.starting > 0 or not self._given_up.noted or not self._due():
+        if self.starting > 0 or not self._abandoned_waits.noted or not self._due():
             return False
         hubs = tuple(self._hubs)
         resting = {hub.thread.native_id for hub in hubs if self._rest_of(hub)}
         resting -= {thread.native_id for thread in self._busy()}
-        return self._given_up.last(but=resting | own_threads())
+        return self._abandoned_waits.last(but=resting | own_threads())
 
     def _works(self) -> bool:
         """True if a thread whose programs do not all wait has computed since the last look."""
@@ -380,7 +382,7 @@ class IdleDetection:
             return
         if released:
             self._moves += 1
-            self._again()
+            self._reschedule()
         elif waits and (patience_s := self._patience_s()) is not None:
             if self._idleness.seconds() >= patience_s:
                 self._hand_over(final=True)

@@ -47,8 +47,8 @@ def _record(
 def _finish(value: object) -> None:
     """Wait for the futures that the text of *value* needs."""
     if isinstance(value, tuple | list):
-        for each in tuple(value):
-            _finish(each)
+        for item in tuple(value):
+            _finish(item)
     elif isinstance(value, dict):
         _finish(tuple(value.values()))
     elif isinstance(value, Proxy) or type(value).__module__.startswith("appl."):

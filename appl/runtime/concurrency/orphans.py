@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 _LOOK_S = 0.2
 
 
-def end_left(started: list[Promise]) -> None:
+def end_orphans(started: list[Promise]) -> None:
     """Cancel each program of *started*, and below, that can never go on."""
-    for task in list(_left(started)):
-        task.end_if_left()
+    for task in list(_orphans_in(started)):
+        task.end_if_orphaned()
 
 
-def _left(started: list[Promise]) -> Iterator[Task]:
+def _orphans_in(started: list[Promise]) -> Iterator[Task]:
     for pending in unfolded(started):
         if pending.done:
             continue
         from appl.runtime.concurrency.task import Task  # most have ended when somebody looks
 
         if isinstance(pending, Task):
-            if pending.is_left():
+            if pending.is_orphaned():
                 yield pending
-            yield from _left(pending.unfinished())
+            yield from _orphans_in(pending.unfinished())
 
 
 @contextlib.contextmanager
 def watched(started: list[Promise]) -> Iterator[None]:
     """Look again and again, during the block, whether each of *started* can still go on."""
-    end_left(started)
+    end_orphans(started)
     if all(pending.done for pending in unfolded(started)):
         yield
         return
@@ -64,6 +64,6 @@ def _look(started: list[Promise], hub: Hub, over: threading.Event) -> None:
         return
     # Looked for on the I/O loop, since the thread of *hub* may sleep in a wait for one of them.
     # Ended on that thread, to which its programs belong.
-    if any(True for _ in _left(started)):
-        run_on(hub, lambda: end_left(started))
+    if any(True for _ in _orphans_in(started)):
+        run_on(hub, lambda: end_orphans(started))
     io_thread().loop.call_later(_LOOK_S, _look, started, hub, over)

@@ -114,8 +114,8 @@ def start(f: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Task:
     caller.add(task)  # before it begins: it may end, or be cancelled, before this function returns
 
     def body() -> object:
-        every = [resolve(each) for each in args]
-        return f(*every, **{name: resolve(each) for name, each in kwargs.items()})
+        every = [resolve(argument) for argument in args]
+        return f(*every, **{name: resolve(argument) for name, argument in kwargs.items()})
 
     if caller.run.services.sequential:
         task.run_here(body, context_for(frame))
@@ -272,10 +272,12 @@ def map(
     items = finished(items)
     if not isinstance(items, Iterable):
         raise InvalidOption(f"map(f, items) takes a list of items, got {items!r:.80}")
-    given = f, items, more, concurrency, on_error == "collect", progress
+    arguments = f, items, more, concurrency, on_error == "collect", progress
     if engine is None:
-        return _in_this_process(*given)
-    return _with_workers(f, partial(_in_this_process, *given), partial(_elsewhere, *given, engine))
+        return _in_this_process(*arguments)
+    return _with_workers(
+        f, partial(_in_this_process, *arguments), partial(_elsewhere, *arguments, engine)
+    )
 
 
 def _in_batches(mapped: Callable[[], Any], batch: bool | str) -> object:
@@ -312,7 +314,7 @@ def _in_this_process(
 
 
 def _with_workers(
-    f: Callable[..., object], known: Callable[..., object], live: Callable[[], object]
+    f: Callable[..., object], recorded: Callable[..., object], live: Callable[[], object]
 ) -> object:
     """Have workers hired as *live* does, unless the world knows what they did, or works alone."""
     caller, name = here(lambda: _name(f)), name_of(f)
@@ -320,7 +322,7 @@ def _with_workers(
     chosen: list[Callable[[], object]] = []
     caller.run.outside.expect(
         moment,
-        lambda _: chosen.append(partial(known, as_recorded=True)),
+        lambda _: chosen.append(partial(recorded, as_recorded=True)),
         lambda: chosen.append(live),
     )
     return chosen[0]()
@@ -335,7 +337,7 @@ def _elsewhere(
     progress: bool | None,
     engine: object,
 ) -> object:
-    lengths = [len(each) for each in (items, *more) if isinstance(each, Sized)]
+    lengths = [len(column) for column in (items, *more) if isinstance(column, Sized)]
     size = min(lengths) if len(lengths) == 1 + len(more) else None
     every = zip(items, *more, strict=False) if more else ((item,) for item in items)
     engines = services.engines()

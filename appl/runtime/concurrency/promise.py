@@ -38,7 +38,7 @@ class Value:
     value: object
 
     @property
-    def said(self) -> object:
+    def prompt_part(self) -> object:
         """The value as a part of a prompt."""
         return self.value
 
@@ -50,7 +50,7 @@ class Typed(Value):
     text: Answer
 
     @property
-    def said(self) -> Answer:
+    def prompt_part(self) -> Answer:
         return self.text
 
 
@@ -255,7 +255,7 @@ class Promise:
         """True if waiting for this may close a cycle of waits."""
         return True
 
-    def asked_after(self) -> PromptNode | None:
+    def answered_prompt(self) -> PromptNode | None:
         """The prompt that this answers; ``None`` if it is no answer."""
         return None
 
@@ -266,7 +266,7 @@ class Promise:
     def cancel(self) -> None:
         """Ask for an early end; what has one already stays as it is."""
 
-    def end_if_left(self) -> None:
+    def end_if_orphaned(self) -> None:
         """Cancel this if it can never go on because its thread or event loop has ended."""
 
     # -- as a part of a prompt (appl.prompt.Lazy)
@@ -283,7 +283,7 @@ class Promise:
         assert outcome is not None, "asked for the text of a call that is not done"
         if isinstance(outcome, Error):
             raise outcome.raised()
-        return format(outcome.said)
+        return format(outcome.prompt_part)
 
     def prompt_value(self) -> object:
         """The value that a conversion or a format spec applies to."""
@@ -293,13 +293,13 @@ class Promise:
     def prompt_message(self) -> Message | None:
         """The answer as a whole message, when it calls tools."""
         outcome = self.last().outcome
-        value = outcome.said if isinstance(outcome, Value) else None
+        value = outcome.prompt_part if isinstance(outcome, Value) else None
         return value.message if isinstance(value, Answer) and value.tool_calls else None
 
     def prompt_provided(self) -> ProviderFields | None:
         """The fields that the provider wants back with the answer."""
         outcome = self.last().outcome
-        value = outcome.said if isinstance(outcome, Value) else None
+        value = outcome.prompt_part if isinstance(outcome, Value) else None
         return value.provider_fields if isinstance(value, Answer) else None
 
     def prompt_source(self) -> Promise:
@@ -308,9 +308,9 @@ class Promise:
     def prompt_origin(self) -> str | None:
         """The address of the call whose answer this is."""
         last = self.last()
-        said = last.outcome.said if isinstance(last.outcome, Value) else None
-        if isinstance(said, Answer):
-            return said.call_id
+        answer = last.outcome.prompt_part if isinstance(last.outcome, Value) else None
+        if isinstance(answer, Answer):
+            return answer.call_id
         by = last.answered_by()
         return by[0] if len(by) == 1 else last.address
 

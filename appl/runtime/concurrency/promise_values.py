@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from appl.runtime.concurrency.cancelled_waits import given_up
+from appl.runtime.concurrency.cancelled_waits import note_abandoned_wait
 from appl.runtime.concurrency.fiber import arrive, hub_here, wait
 from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
 
@@ -18,7 +18,7 @@ def result_of(pending: Promise) -> Any:
         try:
             wait(pending)
         except BaseException as error:
-            given_up(pending, error)
+            note_abandoned_wait(pending, error)
             raise
         outcome = pending.outcome
         if type(outcome) is Error:
@@ -35,7 +35,7 @@ async def awaited(pending: Promise) -> Any:
         try:
             await arrive(pending)
         except BaseException as error:
-            given_up(pending, error)
+            note_abandoned_wait(pending, error)
             raise
         outcome = pending.outcome
         if type(outcome) is Error:
@@ -62,7 +62,7 @@ def text_of(pending: Promise) -> Any:
     result_of(pending)
     outcome = pending.last().outcome
     assert isinstance(outcome, Value)
-    return outcome.said
+    return outcome.prompt_part
 
 
 def finished(value: object) -> Any:

@@ -73,15 +73,15 @@ class Block:
     def _shut(self) -> None:
         if self._frame is not None:
             with _ENTERING:
-                left = tuple(each for each in self._frame.regions if each is not self)
-                self._frame.regions = left
+                regions = tuple(region for region in self._frame.regions if region is not self)
+                self._frame.regions = regions
 
-    def _left_by(self, error: BaseException) -> None:
+    def _exit_with(self, error: BaseException) -> None:
         """End the block by *error*: nothing that was started in it is waited for any more."""
         assert self._frame is not None
         every = list(self._marks)
         ends = isinstance(error, _ENDING)
-        late = [each for each in every if each not in self.due]
+        late = [call for call in every if call not in self.due]
         lost = every
         if not ends:
             from appl.runtime.concurrency.unread_calls import unheld_by_others  # few blocks fail
@@ -96,7 +96,7 @@ class Block:
 
     def _failed(self, error: BaseException) -> list[Promise]:
         """The calls that failed with *error*."""
-        return [each for each in self._marks if any(_is(f, error) for f in _failures(each))]
+        return [call for call in self._marks if any(_is(f, error) for f in _failures(call))]
 
     def _take_back(self, lost: list[Promise], error: BaseException) -> None:
         """Put the prompts back to where they were before the first of *lost* was issued.
@@ -106,12 +106,12 @@ class Block:
         """
         assert self._frame is not None
         gone, failed = set(lost), set(self._failed(error))
-        for each in reversed([pending for pending in self._marks if pending in gone]):
-            late = each.overlaps and each not in failed
-            for prompt, tip in self._marks[each]:
-                prompt.tip = _before(each, prompt.tip, tip) if late else tip
+        for call in reversed([pending for pending in self._marks if pending in gone]):
+            late = call.overlaps and call not in failed
+            for prompt, tip in self._marks[call]:
+                prompt.tip = _before(call, prompt.tip, tip) if late else tip
             for region in self._frame.regions:
-                region.forget(each)
+                region.forget(call)
 
 
 class Limit(Block):
@@ -132,7 +132,7 @@ class Limit(Block):
         """End the block."""
         self._shut()
         if error is not None and self._frame is not None:
-            self._left_by(error)
+            self._exit_with(error)
 
 
 class Region(Block):
@@ -171,8 +171,8 @@ class Region(Block):
             if pending.overlaps:
                 begun(pending)
             else:
-                for each in structure.unfolded([pending]):
-                    wait(each)
+                for promise in structure.unfolded([pending]):
+                    wait(promise)
             self._answered(pending)
 
     async def asettle(self) -> None:
@@ -182,12 +182,12 @@ class Region(Block):
             if pending.overlaps:
                 await has_begun(pending)
             else:
-                for each in structure.unfolded([pending]):
-                    await arrive(each)
+                for promise in structure.unfolded([pending]):
+                    await arrive(promise)
             self._answered(pending)
 
     def _answered(self, pending: Promise) -> None:
-        failed = next((each for each in _failures(pending) if each.unseen()), None)
+        failed = next((failure for failure in _failures(pending) if failure.unseen()), None)
         if failed is not None and not pending.overlaps:
             raise failed.seen()
         del self.due[pending]
@@ -240,20 +240,20 @@ class Region(Block):
         if error is None:
             return list(self._marks)
         due, failed = list(self.due), set(self._failed(error))
-        return due[: next((place for place, each in enumerate(due) if each in failed), 0)]
+        return due[: next((place for place, call in enumerate(due) if call in failed), 0)]
 
     def _over(self, error: BaseException | None) -> None:
         """Raise the earliest failure, now that all have ended; *error* is on its way, if any."""
         if error is not None:
-            before = (f for each in self._awaited(error) for f in _failures(each) if f.unseen())
+            before = (f for call in self._awaited(error) for f in _failures(call) if f.unseen())
             first = next(before, None)
             self._keep_what_ended_well(error)
-            self._left_by(error if first is None else first.seen())
+            self._exit_with(error if first is None else first.seen())
             if first is not None:
                 raise first.seen()
             return
-        failures = (each for pending in self._marks for each in _failures(pending))
-        first = next((each for each in failures if each.unseen()), None)
+        failures = (failure for pending in self._marks for failure in _failures(pending))
+        first = next((failure for failure in failures if failure.unseen()), None)
         if first is not None:
             assert isinstance(first.outcome, Error)
             failed = first.outcome.error
@@ -266,10 +266,10 @@ class Region(Block):
     def _keep_what_ended_well(self, error: BaseException) -> None:
         """Keep the calls of the statement before the one that failed, with what they said."""
         assert self._frame is not None
-        for each in self._awaited(error):
-            if not any(_failures(each)):
+        for call in self._awaited(error):
+            if not any(_failures(call)):
                 for region in (self, *self._frame.regions):
-                    region.forget(each)
+                    region.forget(call)
 
 
 def _marks(frame: Frame, issuer: Frame) -> Iterator[tuple[Prompt, PromptNode | None]]:

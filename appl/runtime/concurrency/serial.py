@@ -130,8 +130,8 @@ class SerialWaits:
     def worst(self) -> tuple[str, SequentialCalls] | None:
         """The function that lost most, by name."""
         self._add_last()
-        found = max(self._found.items(), key=lambda each: each[1].lost, default=None)
-        return None if found is None or not found[1].lost else (found[0][1], found[1])
+        worst = max(self._found.items(), key=lambda entry: entry[1].lost, default=None)
+        return None if worst is None or not worst[1].lost else (worst[0][1], worst[1])
 
     def line(self, duration: float) -> str:
         """The advice to the user of a run that took *duration* seconds; mostly empty."""
@@ -156,14 +156,14 @@ def _advice(name: str) -> str:
 def _levels(address: str) -> list[tuple[str, str, str]]:
     """Each step of *address*: the caller, the name, and its number there."""
     parts = address.split("/")[1:]
-    found = []
+    levels = []
     for place, part in enumerate(parts):
         name, _, number = part.rpartition(".")
-        found.append(("/" + "/".join(parts[:place]) if place else "", name, number))
-    return found
+        levels.append(("/" + "/".join(parts[:place]) if place else "", name, number))
+    return levels
 
 
-def _needs(call: WaitedCall, said_before: str, siblings: str, own: str) -> bool:
+def _needs(call: WaitedCall, earlier_answer: str, siblings: str, own: str) -> bool:
     """True if the prompt of *call* has the earlier answer of a sibling, as far as is known.
 
     An answer that went through plain Python is found by its text.
@@ -172,13 +172,13 @@ def _needs(call: WaitedCall, said_before: str, siblings: str, own: str) -> bool:
         if address.startswith(siblings) and not f"{address}/".startswith(f"{own}/"):
             return True
     prompt = call.request.messages if call.request is not None else None
-    if prompt is None or len(said_before) < _SHORT:
+    if prompt is None or len(earlier_answer) < _SHORT:
         return False
-    return any(said_before in message.content for message in prompt)
+    return any(earlier_answer in message.content for message in prompt)
 
 
 def _answer(call: WaitedCall) -> str:
     """The text that *call* was answered with; empty while there is none."""
     outcome = call.outcome
-    value = getattr(outcome, "said", None)
+    value = getattr(outcome, "prompt_part", None)
     return value.strip() if isinstance(value, str) else ""  # str() is for users, and may advise

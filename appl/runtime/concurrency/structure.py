@@ -49,8 +49,8 @@ def unfolded(started: list[Promise]) -> Iterator[Promise]:
 
 def excuse(pending: Promise) -> None:
     """Note that nobody has to look at *pending* any more, nor at its children."""
-    for each in unfolded([pending]):
-        each.looked = True
+    for promise in unfolded([pending]):
+        promise.looked = True
 
 
 def cancel_all(started: list[Promise]) -> None:

@@ -157,7 +157,7 @@ class Task(Promise):
 
     def _looped(self, task: asyncio.Task[object]) -> None:
         if task.cancelled() and not self._cancelled:  # by the loop's end: nobody else has the task
-            self._tell_left("event loop")
+            self._orphan_message("event loop")
             self.looked = True
         self.conclude(self.attempt(task.result))
 
@@ -203,18 +203,18 @@ class Task(Promise):
         """True if it was handed to a worker thread that has not taken it yet."""
         return self._begun and self.strand is None and self._aio is None and not self.done
 
-    def is_left(self) -> bool:
+    def is_orphaned(self) -> bool:
         """True if its thread or event loop has ended, so that it can never go on."""
         hub = self.place
         return hub is not None and not self.done and not hub.alive()
 
-    def end_if_left(self) -> None:
+    def end_if_orphaned(self) -> None:
         """Cancel it with what it has started, which ends, and is recorded, before the run does."""
-        if not self.is_left():
+        if not self.is_orphaned():
             return
         hub = cast(Hub, self.place)
         ended = "event loop" if hub.loop is not None else "thread"
-        what = self._tell_left(ended)
+        what = self._orphan_message(ended)
         started = self.unfinished()
         cancel_all(started)
         # A greenlet can be resumed only on the thread where it was made. On another thread the
@@ -234,9 +234,9 @@ class Task(Promise):
         while frame is not None and frame is not self.frame:
             inner.append(frame)
             frame = frame.parent
-        return [each for frame in (self.frame, *reversed(inner)) for each in frame.unfinished()]
+        return [call for frame in (self.frame, *reversed(inner)) for call in frame.unfinished()]
 
-    def _tell_left(self, ended: str) -> str:
+    def _orphan_message(self, ended: str) -> str:
         what = f"{self.address} was cancelled: its {ended} ended before it did"
         self.run.reporter.tell_once(
             ("left", self.address), f"{what}; read its result, or await it, in that {ended}"

@@ -18,7 +18,7 @@ from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.scopes import OWN_CODE, is_plain
 from appl.runtime.frame import FRAME, Frame
 
-Made = Coroutine[object, object, object] | Generator[Any, None, Any]
+Startable = Coroutine[object, object, object] | Generator[Any, None, Any]
 
 
 class ScopedTasks:
@@ -57,12 +57,12 @@ class ScopedTasks:
             return timer
         from appl.runtime.concurrency.loop_timers import ScopedTimer as scoped
 
-        made: asyncio.TimerHandle = scoped(
+        handle: asyncio.TimerHandle = scoped(
             when, callback, args, self._loop, context, self._call_at, frame
         )
-        return made
+        return handle
 
-    def __call__(self, loop: asyncio.AbstractEventLoop, coro: Made, **kwargs: Any) -> Any:
+    def __call__(self, loop: asyncio.AbstractEventLoop, coro: Startable, **kwargs: Any) -> Any:
         if isinstance(coro, Proxy):  # create_task(ask(...)): asyncio takes nothing but coroutines
             coro = _value_of(coro)
         frame = FRAME.get()
@@ -88,11 +88,11 @@ async def _value_of(future: Any) -> object:
 OWN_CODE.add(_value_of.__code__)
 
 
-def _addressed(coro: Made) -> bool:
+def _addressed(coro: Startable) -> bool:
     return getattr(coro, "cr_code", None) in OWN_CODE
 
 
-def _scope(frame: Frame, coro: Made) -> Frame:
+def _scope(frame: Frame, coro: Startable) -> Frame:
     name = getattr(coro, "__qualname__", type(coro).__name__).replace("/", "_")
     if _in_any_order():
         name += "~" + digest_of(_arguments(coro))[:4].hex()
@@ -114,7 +114,7 @@ def _in_any_order() -> bool:
     return False
 
 
-def _arguments(coro: Made) -> str:
+def _arguments(coro: Startable) -> str:
     """The plain values that a coroutine which has not begun was called with."""
     frame = getattr(coro, "cr_frame", None)
     values = frame.f_locals if frame is not None else {}

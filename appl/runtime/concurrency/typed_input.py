@@ -74,8 +74,8 @@ def _is_pythons(function: object) -> bool:
 
 def _plain_input() -> Callable[[object], str]:
     """Python's ``input``, or what stands in its place."""
-    found: Callable[[object], str] = builtins.input
-    return _input if found is typed else found
+    reader: Callable[[object], str] = builtins.input
+    return _input if reader is typed else reader
 
 
 @contextlib.contextmanager
@@ -138,8 +138,8 @@ def _patient(stream: Any, cancelled: Callable[[], bool]) -> Iterator[None]:
 
     def read1(size: int = -1, /) -> bytes:
         _wait_for(descriptor, cancelled)
-        found: bytes = read(size)
-        return found
+        data: bytes = read(size)
+        return data
 
     stream.buffer.read1 = read1
     try:

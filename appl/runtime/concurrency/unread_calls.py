@@ -31,40 +31,46 @@ _MOST = 20_000
 _OURS = 2  # the references that the search itself holds: its list's, and getrefcount's argument
 
 
-def unheld(frame: Frame, left: list[Promise], error: BaseException) -> list[Promise]:
-    """The calls of *left* that nobody can read once *error* has left the activation *frame*.
+def unheld(frame: Frame, unfinished: list[Promise], error: BaseException) -> list[Promise]:
+    """The calls of *unfinished* that nobody can read once *error* has left the activation *frame*.
 
     Failed calls are among them: whether a call had failed by then must make no difference.
     """
-    if not left:
+    if not unfinished:
         return []
     local = _Locals(error)
-    free = {p for p in left if not _said_outside(p, frame.address) and local.owns_pending(p)}
+    free = {
+        p
+        for p in unfinished
+        if not _is_prompted_outside(p, frame.address) and local.owns_pending(p)
+    }
     _keep_prompt(frame, free)
-    return _not_needed(left, free)
+    return _not_needed(unfinished, free)
 
 
-def _not_needed(left: list[Promise], free: set[Promise]) -> list[Promise]:
-    """The calls of *left* that are *free*, and in no prompt of a call that is not."""
-    kept = [pending for pending in left if pending not in free]
-    while kept:
-        for needed in _needs(kept.pop()):
+def _not_needed(unfinished: list[Promise], free: set[Promise]) -> list[Promise]:
+    """The calls of *unfinished* that are *free*, and in no prompt of a call that is not."""
+    needed_calls = [pending for pending in unfinished if pending not in free]
+    while needed_calls:
+        for needed in _needs(needed_calls.pop()):
             if needed in free:
                 free.discard(needed)
-                kept.append(needed)
-    return [pending for pending in left if pending in free]
+                needed_calls.append(needed)
+    return [pending for pending in unfinished if pending in free]
 
 
-def unheld_by_others(address: str, left: list[Promise], error: BaseException) -> list[Promise]:
-    """The calls of *left* that nobody can read once *error* has left a block at *address*.
+def unheld_by_others(
+    address: str, unfinished: list[Promise], error: BaseException
+) -> list[Promise]:
+    """The calls of *unfinished* that nobody can read once *error* has left a block at *address*.
 
     The variables of the block's own function live on. Its prompt does not count: it is taken back.
     """
-    if not left:
+    if not unfinished:
         return []
     local = _Locals(error, _running())
-    free = {p for p in left if not _said_outside(p, address) and local.owns_pending(p)}
-    return _not_needed(left, free)
+    free = {p for p in unfinished if not _is_prompted_outside(p, address) and local.owns_pending(p)}
+    return _not_needed(unfinished, free)
 
 
 def _running() -> set[FrameType]:
@@ -76,7 +82,7 @@ def _running() -> set[FrameType]:
     return frames
 
 
-def _said_outside(pending: Promise, address: str) -> bool:
+def _is_prompted_outside(pending: Promise, address: str) -> bool:
     holder = pending.holder
     return holder is not None and not (holder + "/").startswith(address + "/")
 
@@ -93,22 +99,22 @@ def _keep_prompt(frame: Frame, free: set[Promise]) -> None:
 
 def _needs(pending: Promise) -> list[Promise]:
     inner = getattr(pending, "frame", None)
-    asked_after = inner.prompt.tip if isinstance(inner, Frame) else pending.asked_after()
-    return list(sources(asked_after))
+    answered_prompt = inner.prompt.tip if isinstance(inner, Frame) else pending.answered_prompt()
+    return list(sources(answered_prompt))
 
 
 def _frames(error: BaseException) -> list[FrameType]:
     """Every frame that *error*, its causes and its contexts have passed through."""
     frames: dict[FrameType, None] = {}
-    seen: set[int] = set()
+    visited: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
-        each = todo.pop()
-        if each is None or id(each) in seen:
+        cause = todo.pop()
+        if cause is None or id(cause) in visited:
             continue
-        seen.add(id(each))
-        todo += [each.__context__, each.__cause__]
-        trace = each.__traceback__
+        visited.add(id(cause))
+        todo += [cause.__context__, cause.__cause__]
+        trace = cause.__traceback__
         while trace is not None:
             frames[trace.tb_frame] = None
             trace = trace.tb_next
@@ -125,7 +131,7 @@ class _Locals:
     def __init__(self, error: BaseException, running: Set[FrameType] = frozenset()) -> None:
         self._objects: list[object] = []
         self._index: dict[int, int] = {}
-        self._found: list[int] = []
+        self._indices: list[int] = []
         self._open: list[int] = []
         for frame in _frames(error):
             if frame in running:
@@ -134,14 +140,14 @@ class _Locals:
         self._spread()
 
     def _count(self, referents: list[object]) -> None:
-        for each in referents:
-            if type(each) in _CONTAINERS or isinstance(each, Proxy):
-                index = self._index.get(id(each))
+        for referent in referents:
+            if type(referent) in _CONTAINERS or isinstance(referent, Proxy):
+                index = self._index.get(id(referent))
                 if index is None:
-                    index = self._index[id(each)] = len(self._objects)
-                    self._objects.append(each)
-                    self._found.append(0)
-                self._found[index] += 1
+                    index = self._index[id(referent)] = len(self._objects)
+                    self._objects.append(referent)
+                    self._indices.append(0)
+                self._indices[index] += 1
                 self._open.append(index)
 
     def _spread(self) -> None:
@@ -156,7 +162,7 @@ class _Locals:
                 self._count(gc.get_referents(self._objects[index]))
 
     def _explained(self, index: int) -> bool:
-        return sys.getrefcount(self._objects[index]) - _OURS == self._found[index]
+        return sys.getrefcount(self._objects[index]) - _OURS == self._indices[index]
 
     def owns_pending(self, pending: Promise) -> bool:
         """True if nobody but the frames can read *pending*."""
@@ -170,7 +176,7 @@ class _Locals:
         if index is None:
             return False
         # two more references stand here: the parameter and the caller's temporary
-        return sys.getrefcount(proxy) - _OURS - _BORROWED == self._found[index]
+        return sys.getrefcount(proxy) - _OURS - _BORROWED == self._indices[index]
 
 
 def _borrowed() -> int:

@@ -107,7 +107,7 @@ class _Line:
 
     seconds: float = 0.0
     others: int = 0
-    told: bool = False
+    is_reported: bool = False
     last: Activation | None = None
     turns: int = 0
     streak: int = 0
@@ -182,11 +182,11 @@ class Watchdog:
     def _running(self) -> list[Hub]:
         """The hubs that do not rest; one whose thread is in a loop leaves that to the loop's."""
         hubs = self._hubs()
-        found = list(filterfalse(methodcaller("rest"), hubs))
-        if not found or len(hubs) == 1:  # mostly
-            return found
+        running = list(filterfalse(methodcaller("rest"), hubs))
+        if not running or len(hubs) == 1:  # mostly
+            return running
         in_loops = {hub.thread for hub in hubs if hub.runs()}
-        return [hub for hub in found if hub.loop or hub.thread not in in_loops]
+        return [hub for hub in running if hub.loop or hub.thread not in in_loops]
 
     def _let_go(self, over: WaitedRun) -> None:
         """Forget a run that is *over*, also while other runs keep this busy."""
@@ -202,9 +202,9 @@ class Watchdog:
         if user is None or (activation is None and hub.loop is not None):
             self._before.pop(hub, None)
             return False
-        whose = activation.address if activation is not None else id(user)
+        owner = activation.address if activation is not None else id(user)
         # With the turn: a line that is at the same place after a delivery has let others go on.
-        place = (whose, user.f_code, user.f_lineno, hub.turns)
+        place = (owner, user.f_code, user.f_lineno, hub.turns)
         self._before[hub] = Standing(place, now)
         if before is not None and before.place == place:
             self._blocked(hub, activation, user, now - before.at)
@@ -216,7 +216,7 @@ class Watchdog:
         """Count that *user* has blocked *hub* for *seconds*, if others could have gone on."""
         key = user.f_code.co_filename, user.f_lineno
         line = self._lines.setdefault(key, _Line())
-        if line.told:
+        if line.is_reported:
             return
         if activation is not None:
             line.stands(activation, hub.turns)
@@ -228,7 +228,7 @@ class Watchdog:
         line.others = max(line.others, others)
         run = activation.run if activation is not None else _run_of(waiting)
         if line.seconds >= ENOUGH and run is not None:
-            line.told, line.last = True, None
+            line.is_reported, line.last = True, None
             address = activation.address if activation is not None else ""
             run.reporter.warn(address, _message(user, line))
 
@@ -268,12 +268,12 @@ def _standing(stack: list[FrameType]) -> tuple[Activation | None, FrameType | No
 
 def _innermost(inner: list[FrameType]) -> FrameType:
     """The frame of the body of an activation, or of a comprehension in it."""
-    found = inner.pop()
+    frame = inner.pop()
     while inner and inner[-1].f_code.co_name in _INNER:
-        if inner[-1].f_code.co_filename != found.f_code.co_filename:
+        if inner[-1].f_code.co_filename != frame.f_code.co_filename:
             break
-        found = inner.pop()
-    return found
+        frame = inner.pop()
+    return frame
 
 
 def is_users(frame: FrameType) -> bool:
@@ -308,17 +308,17 @@ def lock_at(frame: FrameType) -> tuple[str, Any]:
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_globals).strip()
     with contextlib.suppress(SyntaxError, ValueError):
         for node in ast.walk(ast.parse(f"{line} pass" if line.endswith(":") else line)):
-            taken = _taken(node)
-            lock = _value_of(taken, frame) if taken is not None else None
-            if taken is not None and isinstance(lock, _LOCKS):
-                return ast.unparse(taken), lock
+            expression = _lock_expression(node)
+            lock = _value_of(expression, frame) if expression is not None else None
+            if expression is not None and isinstance(lock, _LOCKS):
+                return ast.unparse(expression), lock
     return "", None
 
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Semaphore, threading.Condition)
 
 
-def _taken(node: ast.AST) -> ast.expr | None:
+def _lock_expression(node: ast.AST) -> ast.expr | None:
     """The object that *node* takes, if it is ``with X`` or ``X.acquire(…)``."""
     if isinstance(node, ast.withitem):
         return node.context_expr
@@ -356,9 +356,9 @@ def advice_for(text: str) -> str:
             arguments = ast.unparse(call).removeprefix(f)[1:-1]
     if f in ("time.sleep", "sleep"):
         return f"Write `appl.sleep({arguments})`: only its own program sleeps then."
-    given = ", ".join(part for part in (f, arguments) if part)
+    terms = ", ".join(part for part in (f, arguments) if part)
     return (
-        f"Write `observe({given})`: it runs on a worker thread, only its own program waits, and "
-        f"the result is recorded, so that a replay does not run it again; `call({given})` gives a "
+        f"Write `observe({terms})`: it runs on a worker thread, only its own program waits, and "
+        f"the result is recorded, so that a replay does not run it again; `call({terms})` gives a "
         "future and records nothing."
     )

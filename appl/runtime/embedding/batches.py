@@ -127,7 +127,7 @@ class Batches:
         """Take *call*, which is ready."""
         earlier = self._earlier.pop(call.address, None)
         assert call.request is not None
-        keys, found = keys_of(call.request), dict[bytes, bytes]()
+        keys, vectors = keys_of(call.request), dict[bytes, bytes]()
         for key in keys:
             vector = self._known.get(key)
             if vector is not None:
@@ -135,10 +135,10 @@ class Batches:
             elif earlier is not None and (vector := earlier(key)) is not None:
                 self.keep(key, vector)
             if vector is not None:
-                found[key] = vector
-        left = len(set(keys)) - len(found)
-        waiting = _WaitingCall(call, keys, found, left, left > 0)
-        if not left:
+                vectors[key] = vector
+        missing = len(set(keys)) - len(vectors)
+        waiting = _WaitingCall(call, keys, vectors, missing, missing > 0)
+        if not missing:
             waiting.finish()
             return
         request = call.request
@@ -166,12 +166,12 @@ class _Group:
 
     def add(self, waiting: _WaitingCall, texts: Sequence[str]) -> None:
         """Have the texts that *waiting* misses asked for."""
-        for key, said in zip(waiting.keys, texts, strict=True):
+        for key, content in zip(waiting.keys, texts, strict=True):
             if key in waiting.found:
                 continue
             text = self._texts.get(key)
             if text is None:
-                text = self._texts[key] = _Text(key, said)
+                text = self._texts[key] = _Text(key, content)
             if waiting not in text.calls:
                 text.calls.append(waiting)
         self._scheduler.batched[waiting.call] = None

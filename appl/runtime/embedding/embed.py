@@ -53,10 +53,10 @@ class EmbedCall(Call):
 
 
 def _floats(data: bytes) -> Vector:
-    found = array("f", data)
+    vector = array("f", data)
     if sys.byteorder == "big":
-        found.byteswap()
-    return found
+        vector.byteswap()
+    return vector
 
 
 @overload
@@ -102,15 +102,15 @@ def embed(
     """
     for name in options:
         if name not in _OPTIONS:
-            known = ", ".join(_OPTIONS)
+            options_list = ", ".join(_OPTIONS)
             raise UnknownOption(
-                f"embed() has no option {name!r}{nearest(name, _OPTIONS)} (it has: {known})"
+                f"embed() has no option {name!r}{nearest(name, _OPTIONS)} (it has: {options_list})"
             )
     texts = finished(texts)
     many = not isinstance(texts, str)
-    found = _checked(texts)
-    messages = Messages.of(Message("user", text) for text in found)
-    frame = here(repr, found)
+    checked_texts = _checked(texts)
+    messages = Messages.of(Message("user", text) for text in checked_texts)
+    frame = here(repr, checked_texts)
     run = frame.run
     if run.closed or run.refusal:
         run.check_open()
@@ -127,7 +127,7 @@ def embed(
         options[name] = finished(options.get(name))
         if options[name] is not None:
             check_number(name, options[name], *LIMITS[name])
-    place = _source() or frame.asked_at
+    place = _source() or frame.call_place
     call = EmbedCall(
         frame.issue("embed"), hub_here(), ref(frame), run, frame.account,
         CallIdentity("embed", frame.generations, *(place or (None, None))), None, messages,
@@ -146,17 +146,17 @@ def _checked(texts: object) -> list[str]:
         texts = [texts]
     if isinstance(texts, bytes) or not isinstance(texts, Iterable):
         raise InvalidOption(f"embed(texts) takes a text or several, got {texts!r:.80}")
-    found: list[str] = []
+    checked: list[str] = []
     for number, text in enumerate(texts):
         text = finished(text)
         if not isinstance(text, str):
             raise InvalidOption(f"embed(texts): text {number} is {text!r:.80}; write str(...)")
         if not text:
             raise InvalidOption(f"embed(texts): text {number} is empty, and has no vector")
-        found.append(str.__str__(text))
-    if not found:
+        checked.append(str.__str__(text))
+    if not checked:
         raise InvalidOption("embed([]) asks for nothing: give it at least one text")
-    return found
+    return checked
 
 
 def _dimensions(value: object) -> int:

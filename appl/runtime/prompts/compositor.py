@@ -135,12 +135,12 @@ def _settings_of(kind: type[Compositor]) -> tuple[str, ...] | None:
     return tuple(parameter.name for parameter in parameters)
 
 
-def _check_settings(kind: Any, given: Iterable[str]) -> None:
+def _check_settings(kind: Any, names: Iterable[str]) -> None:
     """Refuse a setting that the compositor does not have, naming the nearest that it has."""
-    known = _settings_of(kind)
-    for name in given:
-        if known is not None and name not in known:
-            settings = [setting for setting in known if not setting.startswith("_")]
+    valid_names = _settings_of(kind)
+    for name in names:
+        if valid_names is not None and name not in valid_names:
+            settings = [setting for setting in valid_names if not setting.startswith("_")]
             raise UnknownOption(
                 f"{kind.__name__} has no setting {name!r}{nearest(name, settings)} "
                 f"(it has: {', '.join(settings)})"
@@ -356,23 +356,23 @@ def iter(lst: Iterable[T], compositor: Compositor | type[Compositor] | None = No
     """
     if not isinstance(lst, Iterable):
         raise InvalidOption(f"appl.iter() takes a list of items, got {lst!r:.80}")
-    made = compositor_of(compositor, "iter(compositor=...)") or NumberedList()
+    layout = compositor_of(compositor, "iter(compositor=...)") or NumberedList()
     entered: Frame | None = None
     try:
         for element in lst:
             if entered is None:
-                if not made.has_prompt:
+                if not layout.has_prompt:
                     raise RunError(
                         "appl.iter() has no prompt here: use it in a @ppl function; Python's own "
                         "is builtins.iter()"
                     )
-                made.__enter__()
+                layout.__enter__()
                 entered = FRAME.get()
             yield element
     finally:
         if entered is not None:  # a forgotten loop may be collected while another program runs
             kind = None if FRAME.get() is entered else GeneratorExit
-            made.__exit__(kind, None, None)
+            layout.__exit__(kind, None, None)
 
 
 def empty_line(num_lines: int = 1) -> PromptRecords:

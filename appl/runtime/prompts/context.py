@@ -63,9 +63,9 @@ class PromptRecords:
     def copy(self) -> PromptRecords:
         """The items so far: a copy to which nothing is added any more."""
         frame = self._frame
-        made = PromptWriter(frame.address, Prompt(frame.tip()), frame.base)
-        made.origin = frame.origin
-        return PromptRecords(made)
+        writer = PromptWriter(frame.address, Prompt(frame.tip()), frame.base)
+        writer.origin = frame.origin
+        return PromptRecords(writer)
 
     @property
     def prompt(self) -> Prompt:

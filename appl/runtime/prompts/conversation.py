@@ -18,7 +18,7 @@ from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.frame import FRAME, here
 from appl.runtime.prompts.messages import settled
 
-Given = Message | Mapping[str, Any]
+MessageLike = Message | Mapping[str, Any]
 
 
 class Conversation:
@@ -30,9 +30,9 @@ class Conversation:
 
     def __init__(
         self,
-        messages: Iterable[Given] | None = None,
+        messages: Iterable[MessageLike] | None = None,
         *,
-        system_messages: Iterable[Given] | None = None,
+        system_messages: Iterable[MessageLike] | None = None,
     ) -> None:
         self._chain: Messages | None = None
         self._current = False  # whether the chain says what the lists say
@@ -40,17 +40,22 @@ class Conversation:
         self._lent = False  # whether somebody may change the lists behind our back
         self._stored: Any = None  # where it is kept, and as which version
         system = () if system_messages is None else _every(system_messages)
-        given = [*system, *(() if messages is None else _every(messages))]
-        for message in given:
+        originals = [*system, *(() if messages is None else _every(messages))]
+        for message in originals:
             self._add(settled(message))
 
     @classmethod
     def of(cls, chain: Messages | None) -> Conversation:
         """The conversation that *chain* is; nothing is copied."""
-        made = cls.__new__(cls)
-        made._chain, made._current, made._lists, made._lent = chain, True, None, False
-        made._stored = None
-        return made
+        conversation = cls.__new__(cls)
+        conversation._chain, conversation._current, conversation._lists, conversation._lent = (
+            chain,
+            True,
+            None,
+            False,
+        )
+        conversation._stored = None
+        return conversation
 
     def save(
         self, path: str | os.PathLike[str], name: str | None = None, *, replace: bool = False
@@ -65,9 +70,9 @@ class Conversation:
 
         A program that is replayed, or goes on after it had saved, does not save again.
         """
-        kept = services.conversations()
+        store = services.conversations()
         chain, stored = self.chain, self._stored
-        self._stored = _seen("saved", lambda: kept.save(path, name, chain, stored, replace))
+        self._stored = _observed("saved", lambda: store.save(path, name, chain, stored, replace))
 
     @classmethod
     def load(
@@ -83,11 +88,11 @@ class Conversation:
         With *missing_ok* one that is not there is empty. What a program loads is recorded: a replay
         shows it the same. Raises ``ConversationError``, and ``FileNotFoundError`` without a file.
         """
-        kept = services.conversations()
-        data, stored = _seen("loaded", lambda: kept.loaded(path, name, version, missing_ok))
-        made = cls.of(kept.restored(data, path))
-        made._stored = stored
-        return made
+        store = services.conversations()
+        data, stored = _observed("loaded", lambda: store.loaded(path, name, version, missing_ok))
+        conversation = cls.of(store.restored(data, path))
+        conversation._stored = stored
+        return conversation
 
     @property
     def chain(self) -> Messages | None:
@@ -112,14 +117,14 @@ class Conversation:
         """Every message, the system's first."""
         if self._lists is None:
             return list(self._chain or ())
-        system, said = self._lists
-        return [*system, *said]
+        system, others = self._lists
+        return [*system, *others]
 
-    def append(self, message: Given) -> None:
+    def append(self, message: MessageLike) -> None:
         """Add a message at the end (of the system's messages, if it is one)."""
         self._add(settled(message))
 
-    def extend(self, messages: Iterable[Given]) -> None:
+    def extend(self, messages: Iterable[MessageLike]) -> None:
         """Append each of *messages*; of a conversation, the system's messages too."""
         for message in _every(messages):
             self.append(message)
@@ -130,7 +135,7 @@ class Conversation:
         self._current = False
         return popped
 
-    def set_system_messages(self, messages: Iterable[Given]) -> None:
+    def set_system_messages(self, messages: Iterable[MessageLike]) -> None:
         """Replace the system's messages."""
         self._split()[0][:] = [settled(message) for message in _every(messages)]
         self._current = False
@@ -145,10 +150,10 @@ class Conversation:
             prompt.extend(parts_of(message))
         self._chain = prompt.tip.messages() if prompt.tip is not None else None
         self._current = True
-        system, said = self._split()
+        system, others = self._split()
         every = list(self._chain or ())
         system[:] = [message for message in every if message.role == "system"]
-        said[:] = [message for message in every if message.role != "system"]
+        others[:] = [message for message in every if message.role != "system"]
         return self
 
     def materialize(self) -> None:
@@ -225,7 +230,7 @@ class Conversation:
         return f"Conversation({self.as_list()!r})"
 
 
-def _seen(kind: str, act: Callable[[], object]) -> Any:
+def _observed(kind: str, act: Callable[[], object]) -> Any:
     """What *act* gives; in a run that is observed, and comes from its record in a replay."""
     if FRAME.get() is None:
         return act()
@@ -233,7 +238,7 @@ def _seen(kind: str, act: Callable[[], object]) -> Any:
     return frame.run.outside.observe(frame, kind, act)
 
 
-def _every(messages: Iterable[Given]) -> Iterable[Given]:
+def _every(messages: Iterable[MessageLike]) -> Iterable[MessageLike]:
     """The messages in *messages*; iterating over a conversation leaves the system's out."""
     if isinstance(messages, Conversation):
         return messages.all()

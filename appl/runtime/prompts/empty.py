@@ -12,10 +12,10 @@ def check_empty(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
 
     Where the source does not show why, an empty prompt may be meant: that is told once.
     """
-    if frame.parent is not None and frame.run.reporter.was_told(("empty prompt", place)):
+    if frame.parent is not None and frame.run.reporter.has_reported(("empty prompt", place)):
         return
     caller = caller_at(*place) if place is not None else None
-    helper = caller is not None and not caller.prompted and bare_text(caller.found.node)
+    helper = caller is not None and not caller.prompted and bare_text(caller.function.node)
     if frame.parent is None or helper:
         raise InvalidOption(_outside(kind, caller))
     cause = cause_of(caller) if caller is not None else None
@@ -40,16 +40,16 @@ _SAY = (
 
 def _outside(kind: str, caller: Caller | None) -> str:
     what = f"{kind}() is outside of every prompt function, so its prompt is empty"
-    text = bare_text(caller.found.node) if caller is not None and not caller.prompted else None
+    text = bare_text(caller.function.node) if caller is not None and not caller.prompted else None
     if caller is None or text is None:
         return f'{what}: write {kind}(messages="..."), or put it in a function under @ppl'
     return (
         f"{what}: the text on line {text.lineno} is said to nobody; write @ppl above "
-        f"`def {caller.found.node.name}`"
+        f"`def {caller.function.node.name}`"
     )
 
 
-def tell_given(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
+def warn_of_empty(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
     """Say once that *kind* was given a prompt or conversation with nothing in it, which may be
     meant. A list with nothing in it is refused before."""
     at = "{}:{}: ".format(*place) if place is not None else ""

@@ -18,13 +18,17 @@ from appl.runtime.concurrency.promise_values import finished
 from appl.runtime.frame import PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
-from appl.runtime.prompts.messages import said_by, settled
+from appl.runtime.prompts.messages import nodes_of_message, settled
 from appl.runtime.prompts.recent import Beginning, Recent
 
-Said = Conversation | PromptRecords | PromptWriter | Iterable[Message | Mapping[str, Any]] | str
+PromptSource = (
+    Conversation | PromptRecords | PromptWriter | Iterable[Message | Mapping[str, Any]] | str
+)
 
 
-def said_to(messages: Said, recent: Recent) -> tuple[PromptNode | None, Messages | None]:
+def explicit_prompt(
+    messages: PromptSource, recent: Recent
+) -> tuple[PromptNode | None, Messages | None]:
     """The prompt of *messages*: rendered if all is there, else with its pending parts.
 
     What *recent* has of it already is taken from there.
@@ -42,27 +46,27 @@ def said_to(messages: Said, recent: Recent) -> tuple[PromptNode | None, Messages
         return prompt.tip, None
     if isinstance(messages, Conversation):
         return None, messages.chain
-    given = _listed(messages)
-    known = recent.beginning(given)
+    items = _listed(messages)
+    beginning = recent.beginning(items)
     try:
-        originals = given[len(known) :]
-        fresh = [_kept(finished(message)) for message in originals]
-        chain = known.links[-1] if known else None
+        originals = items[len(beginning) :]
+        fresh = [_as_message(finished(message)) for message in originals]
+        chain = beginning.links[-1] if beginning else None
         if any(isinstance(message.content, Proxy) for message in fresh):
             return _prompt([*(chain or ()), *fresh]), None
-        return None, _chained(chain, originals, fresh, known)
+        return None, _chained(chain, originals, fresh, beginning)
     finally:
-        recent.remember(known)
+        recent.remember(beginning)
 
 
 def _chained(
-    chain: Messages | None, originals: list[object], fresh: list[Message], known: Beginning
+    chain: Messages | None, originals: list[object], fresh: list[Message], beginning: Beginning
 ) -> Messages | None:
     """*chain* with the *fresh* messages, noted as far as they will be known again."""
     steady = True
     for original, message in zip(originals, fresh, strict=True):
         chain = Messages(chain, message.plain(), message.whole)
-        steady = steady and known.add(original, chain)
+        steady = steady and beginning.add(original, chain)
     return chain
 
 
@@ -71,16 +75,16 @@ def _listed(messages: object) -> list[object]:
         return [messages]
     if not isinstance(messages, Iterable):
         raise InvalidOption(f"gen(messages=...) takes text or a list, got {messages!r:.80}")
-    given = list(messages)
-    if not given:
+    items = list(messages)
+    if not items:
         raise InvalidOption(
             'gen(messages=[]) says nothing: write gen(messages="..."), or leave it out to continue '
             "the prompt of the running function"
         )
-    return given
+    return items
 
 
-def _kept(message: Any) -> Message:
+def _as_message(message: Any) -> Message:
     """*message* as a message; a content that is pending stays so."""
     if isinstance(message, Mapping) and isinstance(content := message.get("content"), Proxy):
         return replace(settled({**message, "content": ""}), content=cast(Any, content))
@@ -92,7 +96,7 @@ def _kept(message: Any) -> Message:
 def _prompt(every: list[Message]) -> PromptNode | None:
     tip: PromptNode | None = None
     for message in every:
-        for node in said_by(message):
+        for node in nodes_of_message(message):
             tip = node.after(tip, apart=node.starts)
             if isinstance(message.content, Proxy):
                 message.content._pending.keep("")

@@ -91,9 +91,9 @@ class StringFuture(Generation):
 
     @classmethod
     def _of(cls, parts: list[str | Proxy]) -> StringFuture:
-        made = object.__new__(cls)
-        made._set(parts)
-        return made
+        future = object.__new__(cls)
+        future._set(parts)
+        return future
 
     def __add__(self, other: object) -> StringFuture:
         return StringFuture._of([*self._parts, *_parts_of(other)])
@@ -125,10 +125,10 @@ def str_future(content: object) -> StringFuture:
 def promptify(value: Any) -> object:
     """The part of a prompt for *value*: its ``__prompt__()``, else its text, lazily."""
     if hasattr(type(value), "__prompt__"):
-        found = value.__prompt__()
-        return str_future(found) if isinstance(found, str) else found
+        part = value.__prompt__()
+        return str_future(part) if isinstance(part, str) else part
     return str_future(value)
 
 
-for _each in (StringFuture, StringFuture.join, str_future, promptify):
-    taking_futures(_each)
+for _public in (StringFuture, StringFuture.join, str_future, promptify):
+    taking_futures(_public)

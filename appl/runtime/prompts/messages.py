@@ -45,7 +45,7 @@ def _finished(value: object) -> Any:
     return {k: _finished(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def said_by(message: Message) -> list[PromptNode]:
+def nodes_of_message(message: Message) -> list[PromptNode]:
     """*message* as parts of no prompt yet; a pending content is not waited for."""
     content = message.content
     if not isinstance(content, Proxy):

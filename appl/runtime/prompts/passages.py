@@ -44,17 +44,17 @@ def passages(chunks: Iterable[T], order: Literal["given", "shared"] = "given") -
         )
     if isinstance(chunks, str) or not isinstance(chunks, Iterable):
         raise InvalidOption(f"passages(chunks) takes a list of texts, got {chunks!r:.80}")
-    given = list(finished(chunks))
-    if order == "given" or len(given) < 2:
-        return given
-    keys = [digest_of(str(chunk)) for chunk in given]
+    items = list(finished(chunks))
+    if order == "given" or len(items) < 2:
+        return items
+    keys = [digest_of(str(chunk)) for chunk in items]
     frame = here(lambda: "passages", call=False)
     shared = _shared(frame.run)
     places = frame.run.outside.observe(frame, "passages", lambda: shared.order(keys))
-    if not isinstance(places, list) or sorted(places) != list(range(len(given))):
+    if not isinstance(places, list) or sorted(places) != list(range(len(items))):
         places = shared.order(keys)  # an edited program has found other passages
     shared.note([keys[place] for place in places])
-    return [given[place] for place in places]
+    return [items[place] for place in places]
 
 
 class _Node:
@@ -82,17 +82,19 @@ class SharedOrder:
         prompts had anywhere, as the next ones will have them, too.
         """
         with self._lock:
-            left = {key: place for place, key in reversed([*enumerate(keys)])}
-            found: list[int] = []
+            remaining = {key: place for place, key in reversed([*enumerate(keys)])}
+            places: list[int] = []
             node: _Node | None = self._root
-            while node is not None and left:
-                known = [(child.uses, key) for key, child in node.following.items() if key in left]
-                best = max(known, key=lambda each: each[0], default=None)
+            while node is not None and remaining:
+                followers = [
+                    (child.uses, key) for key, child in node.following.items() if key in remaining
+                ]
+                best = max(followers, key=lambda follower: follower[0], default=None)
                 node = None if best is None else node.following[best[1]]
                 if best is not None:
-                    found.append(left.pop(best[1]))
-            rest = [place for place in range(len(keys)) if place not in {*found}]
-            return found + sorted(rest, key=lambda place: -self._uses.get(keys[place], 0))
+                    places.append(remaining.pop(best[1]))
+            rest = [place for place in range(len(keys)) if place not in {*places}]
+            return places + sorted(rest, key=lambda place: -self._uses.get(keys[place], 0))
 
     def note(self, keys: Sequence[bytes]) -> None:
         """Note that a prompt has *keys*, in this order."""
@@ -110,7 +112,7 @@ _lock = process_lock()
 
 def _shared(run: FrameRun) -> SharedOrder:
     with _lock:
-        found = _of_runs.get(run)
-        if found is None:
-            found = _of_runs[run] = SharedOrder()
-        return found
+        order = _of_runs.get(run)
+        if order is None:
+            order = _of_runs[run] = SharedOrder()
+        return order

@@ -11,24 +11,24 @@ from appl.prompt import VOICES, Lazy, PromptNode, PromptSlot, Voice
 from appl.runtime.concurrency.promise import Error, Promise, Value, source_of
 
 
-class Kept(PromptSlot):
+class PendingPlace(PromptSlot):
     """A place for the *nodes* of *pending*, which are known when it is done; in *voice*."""
 
-    __slots__ = ("_made", "_nodes", "_pending")
+    __slots__ = ("_cached_nodes", "_nodes", "_pending")
 
     def __init__(
         self, pending: Promise, nodes: Callable[[Promise], list[PromptNode]], voice: Voice
     ) -> None:
         super().__init__(voice)
         self._pending, self._nodes = pending, nodes
-        self._made: list[PromptNode] | None = None
+        self._cached_nodes: list[PromptNode] | None = None
 
     def prompt_nodes(self) -> list[PromptNode]:
-        if self._made is None:
-            self._made = self._nodes(self._pending)
-        return self._made
+        if self._cached_nodes is None:
+            self._cached_nodes = self._nodes(self._pending)
+        return self._cached_nodes
 
-    def prompt_known(self) -> bool:
+    def has_prompt_kind(self) -> bool:
         return self._pending.done
 
     def _waiting(self) -> Lazy | None:

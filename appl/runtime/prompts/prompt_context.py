@@ -56,9 +56,9 @@ class PromptContext(PromptWriter):
         return self._like(self.prompt)
 
     def _like(self, prompt: Prompt) -> PromptContext:
-        made = type(self).__new__(type(self))
-        PromptWriter.__init__(made, self.address, prompt, self.voice)
-        return made
+        context = type(self).__new__(type(self))
+        PromptWriter.__init__(context, self.address, prompt, self.voice)
+        return context
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """The prompt as a notebook shows it; it does not wait."""

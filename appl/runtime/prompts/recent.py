@@ -67,19 +67,19 @@ class Recent:
         An earlier list that *messages* begins with is handed over, not copied.
         """
         best, most = Beginning(), 0
-        for seen in reversed(list(self._lists)):
-            count = seen.common(messages)
+        for earlier in reversed(list(self._lists)):
+            count = earlier.common(messages)
             if count > most:
-                if count == len(seen) and self._forget(seen):
-                    return seen
-                best, most = seen, count
+                if count == len(earlier) and self._forget(earlier):
+                    return earlier
+                best, most = earlier, count
         return best.up_to(most)
 
-    def _forget(self, seen: Beginning) -> bool:
+    def _forget(self, forgotten_list: Beginning) -> bool:
         with self._lock:
-            kept = [known for known in self._lists if known is not seen]
-            forgotten = len(kept) < len(self._lists)
-            self._lists = deque(kept, maxlen=_LISTS)
+            lists = [earlier for earlier in self._lists if earlier is not forgotten_list]
+            forgotten = len(lists) < len(self._lists)
+            self._lists = deque(lists, maxlen=_LISTS)
         return forgotten
 
     def remember(self, beginning: Beginning) -> None:

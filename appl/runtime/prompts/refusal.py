@@ -57,21 +57,23 @@ class _Statement:
         return f'  File "{self.file}", line {self.number}\n    {body}\n    {carets}'
 
 
-def refused(value: object, said: object) -> PromptTypeError:
-    """The error for *value*, which the statement of *said* holds or is."""
+def refused(value: object, statement_value: object) -> PromptTypeError:
+    """The error for *value*, which is *statement_value*, the value of a statement, or in it."""
     statement = _statement()
     kind = type(value).__name__
     grown = _GROWN.fullmatch(statement.written) if statement is not None else None
     if statement is not None and grown is not None:
         statement = statement.part(*grown.span(2))
     written = statement.written if statement is not None else "value"
-    if value is said:
+    if value is statement_value:
         what = f"a bare expression of type {kind} is not prompt text"
         shown = written if _SIMPLE.fullmatch(written) else "value"
         asynchronous = statement is not None and statement.asynchronous
         correction = _condition(value, written) or _correction(value, shown, asynchronous)
     else:
-        what = f"a value of type {kind} in a bare {type(said).__name__} is not prompt text"
+        what = (
+            f"a value of type {kind} in a bare {type(statement_value).__name__} is not prompt text"
+        )
         correction = _inside(written if len(written) <= _LONGEST else "value")
     if grown is not None:
         what = f"a value of type {kind} is not prompt text, which {grown[1]}grow() takes"

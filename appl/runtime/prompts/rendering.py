@@ -37,8 +37,8 @@ class Rendered:
     def as_data(self) -> dict[str, object]:
         """The call as JSON-ready data."""
         data = {name: getattr(self, name) for name in self.__slots__}
-        said = [message.as_dict() for message in self.messages]
-        return {**data, "messages": said, "holes": list(self.holes)}
+        dialogue = [message.as_dict() for message in self.messages]
+        return {**data, "messages": dialogue, "holes": list(self.holes)}
 
     def __str__(self) -> str:
         options = options_shown(self.options)
@@ -129,7 +129,7 @@ class Holes:
     """Prompts with holes in place of what is not there; what they share is made once."""
 
     def __init__(self) -> None:
-        self._made: dict[PromptNode, PromptNode | None] = {}
+        self._rebuilt: dict[PromptNode, PromptNode | None] = {}
 
     def rendered(self, call: Call) -> Rendered:
         """*call* as it stands now."""
@@ -154,20 +154,20 @@ class Holes:
         """The prompt up to *tip*."""
         todo: list[PromptNode] = []
         node: PromptNode | None = tip
-        while node is not None and node not in self._made:
+        while node is not None and node not in self._rebuilt:
             todo.append(node)
             node = node.parent
-        made = self._made[node] if node is not None else None
+        rebuilt = self._rebuilt[node] if node is not None else None
         for missing in reversed(todo):
-            prompt = Prompt(made)
+            prompt = Prompt(rebuilt)
             _say(prompt, missing)
-            made = self._made[missing] = prompt.tip
-        return made
+            rebuilt = self._rebuilt[missing] = prompt.tip
+        return rebuilt
 
 
 def _say(prompt: Prompt, node: PromptNode) -> None:
     part = node.part
-    if isinstance(part, PromptSlot) and part.prompt_known():
+    if isinstance(part, PromptSlot) and part.has_prompt_kind():
         for moved_node in moved(part.prompt_nodes(), part.voice, node.voice):
             _say(prompt, moved_node)
     elif (lazy := node.lazy) is None or _is_there(lazy):

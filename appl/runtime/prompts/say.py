@@ -33,8 +33,8 @@ from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.frame import PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
-from appl.runtime.prompts.messages import said_by
-from appl.runtime.prompts.place import Kept, what_it_returned
+from appl.runtime.prompts.messages import nodes_of_message
+from appl.runtime.prompts.place import PendingPlace, what_it_returned
 from appl.runtime.prompts.roles import Spoken
 
 
@@ -54,7 +54,7 @@ def say(frame: PromptWriter, value: object, site: Origin = None) -> None:
     _append(frame, items, site)
 
 
-def said(frame: PromptWriter, value: object, site: Origin = None) -> None:
+def add_value(frame: PromptWriter, value: object, site: Origin = None) -> None:
     """Add what a call statement at *site* returned, if all of it can be prompt text."""
     if isinstance(value, Future):
         frame.prompt.say(frame.voice, _place(frame, frame.voice, value), True, site)
@@ -77,7 +77,7 @@ def said(frame: PromptWriter, value: object, site: Origin = None) -> None:
     _append(frame, items, site)
 
 
-def _place(frame: PromptWriter, voice: Voice, future: Future[object]) -> Kept:
+def _place(frame: PromptWriter, voice: Voice, future: Future[object]) -> PendingPlace:
     """A place for what a program that runs beside returns; nothing if that is not text."""
     future._pending.keep(frame.address)
 
@@ -88,7 +88,7 @@ def _place(frame: PromptWriter, voice: Voice, future: Future[object]) -> Kept:
                 _collect(frame, voice, value, items, _give_up)
         return items
 
-    return Kept(future._pending, what_it_returned(nodes), voice)
+    return PendingPlace(future._pending, what_it_returned(nodes), voice)
 
 
 def part_of(frame: PromptWriter, value: object, conversion: str, spec: str) -> Part:
@@ -182,12 +182,12 @@ def _collect(
     elif isinstance(value, Generation):
         items.append(PromptNode(None, voice, value._pending.prompt_place(voice)))
     elif isinstance(value, Message):
-        items += said_by(value)
+        items += nodes_of_message(value)
     elif isinstance(value, PromptRecords):
         if value.prompt is not frame.prompt:  # else its items are here already
             items += moved(value.nodes(), USER, voice)
     elif isinstance(value, Conversation):
-        items += [node for message in value.all() for node in said_by(message)]
+        items += [node for message in value.all() for node in nodes_of_message(message)]
     else:
         _collect_other(frame, voice, value, items, bad)
 

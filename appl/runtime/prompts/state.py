@@ -150,10 +150,10 @@ class States:
 
     def _sweep(self) -> None:
         """Forget the kept objects that only this table refers to: nobody can call them again."""
-        for key, kept in list(self._kept.items()):
-            if sys.getrefcount(kept.thing) == _OURS and self._idle(kept.places):
+        for key, entry in list(self._kept.items()):
+            if sys.getrefcount(entry.thing) == _OURS and self._idle(entry.places):
                 del self._kept[key]
-                for place in kept.places:
+                for place in entry.places:
                     self._drop(place)
         self._sweep_at = 2 * len(self._kept) + _SWEEP
 
@@ -166,10 +166,10 @@ class States:
         every = [place for place in self._states if place[0] == id(function)]
         for place in every if owner is None else [place for place in every if place == one]:
             self._drop(place)
-            kept = self._kept.get(place[1])
-            if kept is not None:
-                kept.places.remove(place)
-                if not kept.places:
+            entry = self._kept.get(place[1])
+            if entry is not None:
+                entry.places.remove(place)
+                if not entry.places:
                     del self._kept[place[1]]
 
     def clear(self) -> None:

@@ -85,26 +85,26 @@ class Account:
 
     def levels(self) -> list[Account]:
         """This one and those around it, inner ones first."""
-        found, account = [], self
+        accounts, account = [], self
         while account is not None:
-            found.append(account)
+            accounts.append(account)
             account = account.around  # type: ignore[assignment]
-        return found
+        return accounts
 
     def fits(self, worst: Amounts) -> bool:
         """True if *worst* can be reserved now. Raises ``BudgetExceeded`` if it never can."""
         # Two different limits: what is spent never comes back, so a call that does not fit beside
         # it can never be sent. What is reserved may come back, and is worth waiting for.
         room = True
-        for limit, name, spent, reserved, asked in zip(
+        for limit, name, spent, reserved, needed in zip(
             self.limits, Amounts._fields, self._spent, self.reserved, worst, strict=True
         ):
-            if limit is None or not asked:
+            if limit is None or not needed:
                 continue
             assert spent is not None and reserved is not None
-            if spent + asked > limit:
-                raise _exceeded(name, limit, spent, reserved, asked)
-            room = room and spent + reserved + asked <= limit
+            if spent + needed > limit:
+                raise _exceeded(name, limit, spent, reserved, needed)
+            room = room and spent + reserved + needed <= limit
         return room
 
     def held(self) -> AbstractContextManager[None]:
@@ -123,15 +123,15 @@ def _sum(one: Amounts, other: Amounts) -> Amounts:
     return Amounts(*((a or 0) + (b or 0) for a, b in zip(one, other, strict=True)))
 
 
-def _exceeded(name: str, limit: int, spent: int, reserved: int, asked: int) -> BudgetExceeded:
+def _exceeded(name: str, limit: int, spent: int, reserved: int, needed: int) -> BudgetExceeded:
     return BudgetExceeded(
         f"the budget of {limit} {_UNITS[name]} has {limit - spent} left, and this call may take "
-        f"{asked}; it was not sent",
+        f"{needed}; it was not sent",
         limit=name,
         most=limit,
         spent=spent,
         reserved=reserved,
-        asked=asked,
+        asked=needed,
     )
 
 
@@ -149,7 +149,7 @@ class Reservation:
         if self._settled:
             return
         self._settled = True
-        back = Amounts(*(-(each or 0) for each in self.worst))
+        back = Amounts(*(-(amount or 0) for amount in self.worst))
         for account in self.accounts:
             account.book(used or _NONE, back)
         self.ledger.look(self.accounts[-1])
@@ -253,16 +253,16 @@ class BudgetLedger:
         if queue is None:
             return
         blocked: set[Account] = set()
-        left: deque[_Waiting] = deque()
+        remaining: deque[_Waiting] = deque()
         while queue and outermost not in blocked:
             waiting = queue.popleft()
             if not waiting.turn.done():
-                self._try(waiting, blocked, left)
-        left += queue
-        if left:
-            self._queues[outermost] = left
+                self._try(waiting, blocked, remaining)
+        remaining += queue
+        if remaining:
+            self._queues[outermost] = remaining
 
-    def _try(self, waiting: _Waiting, blocked: set[Account], left: deque[_Waiting]) -> None:
+    def _try(self, waiting: _Waiting, blocked: set[Account], remaining: deque[_Waiting]) -> None:
         accounts, worst, turn = waiting
         try:
             # Here, not when the task runs: until then others would find the same room free.
@@ -276,7 +276,7 @@ class BudgetLedger:
         # Only the accounts that are full are blocked. A call of another block of the program, with
         # a budget of its own, may go past this one.
         blocked.update(full)
-        left.append(waiting)
+        remaining.append(waiting)
 
 
 def _fit(accounts: list[Account], worst: Amounts) -> bool:

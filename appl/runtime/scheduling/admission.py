@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from appl.errors import BackendError
-from appl.runtime.scheduling.patience import Outage, given_up, plain
+from appl.runtime.scheduling.patience import Outage, exhausted_error, plain
 from appl.runtime.scheduling.timers import wake
 from appl.runtime.scheduling.traffic import Loan, Traffic
 
@@ -84,7 +84,7 @@ class Admission:
             outage = self._traffic.outage(question.request.model)
             late = self.late(question, outage)
             if outage.over(late):
-                raise self._given_up(question, outage)
+                raise self._refusal_error(question, outage)
             await outage.resting(until, late)
 
     def late(self, question: Question, outage: Outage | None) -> float:
@@ -103,7 +103,7 @@ class Admission:
         for waiter in unpaused:
             wake(waiter)
         for outage in self._traffic.outages.values():
-            outage.look_again()
+            outage.recheck()
 
     def _may_go(self, loan: Loan, question: Question) -> bool:
         """True if the server may be asked now, perhaps by this attempt alone.
@@ -115,7 +115,7 @@ class Admission:
             return True
         blocked = outage.blocks(loan)
         if outage.over(self.late(question, outage), loan) or (blocked and question.elsewhere):
-            raise self._given_up(question, outage)
+            raise self._refusal_error(question, outage)
         if outage.dead and not blocked:
             outage.probe = loan
         return not blocked
@@ -128,13 +128,13 @@ class Admission:
             if self._traffic.gives_up:
                 self.on_room()
 
-    def _given_up(self, question: Question, outage: Outage | None) -> BackendError:
+    def _refusal_error(self, question: Question, outage: Outage | None) -> BackendError:
         question.over = True
         error = question.error if outage is None else outage.error
         assert error is not None
         error = plain(error)
         if not question.elsewhere:
-            error = given_up(error, self._retries.patience_s)
+            error = exhausted_error(error, self._retries.patience_s)
         if not question.number:
             error.worked = False
         return error
@@ -153,7 +153,7 @@ class Admission:
         late = None if question.refused is None else self.late(question, None)
         loan.epoch = await traffic.slots.take(late)
         if loan.epoch is None and self.late(question, None) <= traffic.clock.now():
-            raise self._given_up(question, None)
+            raise self._refusal_error(question, None)
         if loan.epoch is None:  # the run was paused meanwhile
             return False
         if not self._may_go(loan, question):
@@ -162,7 +162,7 @@ class Admission:
             tokens = self._meter().tokens(question.request) if traffic.by_tokens else 0
             with self._waiting(question, "rate"):
                 await traffic.rate.take(tokens)
-            loan.asked = tokens
+            loan.requested = tokens
         return self._may_go(loan, question)
 
     async def _connected(self, connecting: Connecting, loan: Loan, question: Question) -> None:

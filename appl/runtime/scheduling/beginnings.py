@@ -75,10 +75,10 @@ class SharedBeginning(NamedTuple):
 
 
 class Beginnings(Generic[Ask]):
-    """The beginnings that the waiting prompts of one run share; *known* blocks are computed."""
+    """The beginnings that the waiting prompts of one run share; *cached* blocks are computed."""
 
-    def __init__(self, known: Cached, profile: BeginningProfile[Ask]) -> None:
-        self._known, self._profile = known, profile
+    def __init__(self, cached: Cached, profile: BeginningProfile[Ask]) -> None:
+        self._cached, self._profile = cached, profile
         self.waiting = Counter[int]()
 
     def add(self, ask: Ask) -> None:
@@ -95,7 +95,7 @@ class Beginnings(Generic[Ask]):
         If some of the others have more in common, that is another beginning, after this one.
         """
         blocks, waiting = ask.blocks, self.waiting
-        cold = self._known.count(blocks, ask.ahead)
+        cold = self._cached.count(blocks, ask.ahead)
         calls = waiting[blocks[cold]] if cold < len(blocks) else 0
         if calls < 2:
             return None

@@ -85,15 +85,15 @@ def let_go(error: BackendError) -> None:
     A wrong answer may be large, and frames that refer to their own error live until Python looks
     for cycles, which it does less often the more objects there are.
     """
-    seen: set[int] = set()
-    each: BaseException | None = error
-    while each is not None and id(each) not in seen:  # an error may lead to itself
-        seen.add(id(each))
-        for frame, _ in traceback.walk_tb(each.__traceback__):
+    visited: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in visited:  # an error may lead to itself
+        visited.add(id(current))
+        for frame, _ in traceback.walk_tb(current.__traceback__):
             if not _may_wait(frame):
                 with contextlib.suppress(RuntimeError):  # it is running
                     frame.clear()
-        each = each.__cause__ or each.__context__
+        current = current.__cause__ or current.__context__
 
 
 def _may_wait(frame: FrameType) -> bool:

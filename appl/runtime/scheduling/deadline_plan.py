@@ -415,5 +415,5 @@ def _following(call: Call) -> int:
     if counts is None:
         return 0
     line = call.line if call.file == body.file else None
-    least, most = counts.left(call.identity.ordinal + 1, line)
+    least, most = counts.remaining(call.identity.ordinal + 1, line)
     return min(least if most is None else most, _AHEAD)

@@ -271,11 +271,13 @@ class Dispatcher:
                     question.error = error  # for those who look on while it rests
                     if (watcher := call.run.reporter.watcher) is not None:
                         at, number = time.monotonic_ns(), question.number
-                        left = self._traffic.outage(request.model).until - self._clock.now()
-                        rests = max(wait, left)
+                        outage_left_s = (
+                            self._traffic.outage(request.model).until - self._clock.now()
+                        )
+                        rests = max(wait, outage_left_s)
                         watcher.on_event(AttemptFailed(call.address, number, error, at, rests))
                 await self._rest(question, wait)
-                question.begin_again()
+                question.begin_attempt()
         finally:
             # Samples of one call may be asked for side by side, each by a question of its own.
             # The entry is that of the latest one.
@@ -321,7 +323,7 @@ class Dispatcher:
             used = None if worst is None else self._meter.failed(request, error, worst)
             loan.failed(error, used)
             raise
-        if loan.reserved is not None or loan.asked:
+        if loan.reserved is not None or loan.requested:
             from appl.runtime.scheduling.metering import tokens_of
 
             loan.answered(self._meter.used(request, response, loan.worst), tokens_of(response))
@@ -349,8 +351,8 @@ class Dispatcher:
             self._ready.clear()
 
     def _total(self, call: Call) -> float:
-        found = call.timeout if call.timeout is not None else self.policy.deadlines.total_s
-        return math.inf if found is None else found
+        seconds = call.timeout if call.timeout is not None else self.policy.deadlines.total_s
+        return math.inf if seconds is None else seconds
 
     async def probed(self) -> None:
         """Wait until the backend was probed, or the time of a call that waits for it is over.
@@ -368,8 +370,8 @@ class Dispatcher:
         """The reason for which a call waits and keeps the others in the queue; else ``None``."""
         if self._admission is None or not self._admission.stuck:
             return None
-        found = (question.waits for question in self._questions.values())
-        return next((why for why in found if why not in (None, "retry", "connect")), None)
+        reasons = (question.waits for question in self._questions.values())
+        return next((why for why in reasons if why not in (None, "retry", "connect")), None)
 
     def holding(self, call: Call) -> CallStatus:
         """The state of *call*, which a worker has."""
@@ -385,15 +387,15 @@ class Dispatcher:
             until = self._traffic.rate.ready_at()
         why = why or ("asked" if question.sent else "slot")
         since = time.monotonic() - question.at if question.number else None
-        left = max(until - self._clock.now(), 0.0) if until is not None else None
+        remaining_s = max(until - self._clock.now(), 0.0) if until is not None else None
         return CallStatus(
-            call, "worker", why, self.name, 0, question.number, since, left, error, refusals
+            call, "worker", why, self.name, 0, question.number, since, remaining_s, error, refusals
         )
 
     def load(self, ready: int) -> Load:
         """The load of the backend, when so many calls are *ready*."""
         slots = self._traffic.slots
-        return Load(self.name, slots.limit, slots.most, slots.taken, ready, self.outages)
+        return Load(self.name, slots.limit, slots.most, slots.in_use, ready, self.outages)
 
     def resize(self, most: int) -> int:
         """Allow *most* attempts at once, or as many as the backend bears; returns the number."""
@@ -430,7 +432,7 @@ class Dispatcher:
         over = question.over or call.run.closed or call.outcome is not None
         if not error.retriable or retries.attempts == 1 or over or question.begun():
             raise error
-        from appl.runtime.scheduling.patience import given_up, wait_s
+        from appl.runtime.scheduling.patience import exhausted_error, wait_s
 
         question.refused = now if question.refused is None else question.refused
         outage = self._traffic.outage(question.request.model)
@@ -446,12 +448,12 @@ class Dispatcher:
                 question.shared or self._traffic.retries.spend()
             ):
                 raise error
-        asked = error.retry_after or 0.0
-        left = self.admission.late(question, outage) - now
-        if left <= 0 or asked > left:
-            raise given_up(error, retries.patience_s) from None
+        retry_after = error.retry_after or 0.0
+        remaining_s = self.admission.late(question, outage) - now
+        if remaining_s <= 0 or retry_after > remaining_s:
+            raise exhausted_error(error, retries.patience_s) from None
         failed = max(question.failed, question.away)
-        return min(wait_s(retries, self._seed, call.address, failed, asked), left)
+        return min(wait_s(retries, self._seed, call.address, failed, retry_after), remaining_s)
 
 
 def _meter_of(dispatcher: ref[Dispatcher]) -> Meter:
@@ -494,7 +496,7 @@ class Question:
         """True if it may go to another backend, and so waits for none that is left alone."""
         return bool(self.call.others)
 
-    def begin_again(self) -> None:
+    def begin_attempt(self) -> None:
         """Begin another attempt."""
         self.shared = self.sent = False
 
@@ -592,7 +594,7 @@ class CommonDeadline:
 
     def _strike(self) -> None:
         now = self._clock.now()
-        for task in [each for each, at in self._began.items() if at + self._seconds <= now]:
+        for task in [task for task, at in self._began.items() if at + self._seconds <= now]:
             del self._began[task]
             self._passed[task] = task.cancelling()
             task.cancel()
@@ -608,11 +610,11 @@ def _default_deadline() -> CommonDeadline:
     Runs share it: else each would leave a timer behind that the loop keeps for half an hour.
     """
     loop = asyncio.get_running_loop()
-    found: CommonDeadline | None = getattr(loop, _ATTRIBUTE, None)
-    if found is None:
-        found = CommonDeadline(LoopClock(), ATTEMPT_S)  # a test's clock may jump past it
-        setattr(loop, _ATTRIBUTE, found)
-    return found
+    deadline: CommonDeadline | None = getattr(loop, _ATTRIBUTE, None)
+    if deadline is None:
+        deadline = CommonDeadline(LoopClock(), ATTEMPT_S)  # a test's clock may jump past it
+        setattr(loop, _ATTRIBUTE, deadline)
+    return deadline
 
 
 _TIMED = ("circuit", "rate", "paused", "retry")

@@ -35,7 +35,7 @@ class Outage:
 
     ``since`` is when it began: with the first refusal after the last good answer. ``refusals``
     counts those since then, of which ``error`` is the last one and came at ``refused_at``. Nobody
-    is sent before ``until``, to which the server's own request, ``asked_until``, contributes.
+    is sent before ``until``, to which the server's own request, ``hold_until``, contributes.
     While it is ``dead``, one attempt alone is sent after that, the ``probe``. With *probes* off,
     all are sent.
     """
@@ -43,7 +43,7 @@ class Outage:
     def __init__(self, clock: Clock, retries: Retries, probes: bool) -> None:
         self._clock, self._retries, self._probes = clock, retries, probes
         self.since = clock.now()
-        self.refused_at = self.until = self.asked_until = _NEVER
+        self.refused_at = self.until = self.hold_until = _NEVER
         self.refusals = self._failures = 0
         self._pause = retries.base_s
         self.dead = False
@@ -60,18 +60,18 @@ class Outage:
         return self.since + self._retries.patience_s
 
     @property
-    def left_alone(self) -> bool:
+    def is_held_back(self) -> bool:
         """True if nobody may be sent now."""
         return self._clock.now() < self.until
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """The seconds for which nobody may be sent, at least."""
         return max(self.until - self._clock.now(), 0.0)
 
     def blocks(self, attempt: object) -> bool:
         """True if *attempt* may not be sent now."""
-        return self.left_alone or (self.dead and self.probe not in (None, attempt))
+        return self.is_held_back or (self.dead and self.probe not in (None, attempt))
 
     def over(self, late: float, attempt: object = None) -> bool:
         """True if *attempt*, of a call whose patience ends at *late*, is to wait no longer.
@@ -81,12 +81,12 @@ class Outage:
         """
         if not self.blocks(attempt):
             return late <= self.refused_at
-        return late <= self._clock.now() or late < self.asked_until
+        return late <= self._clock.now() or late < self.hold_until
 
     @property
     def ended(self) -> bool:
         """True if there is nothing to be known of it any more."""
-        return not (self.refusals or self._resting or self.left_alone)
+        return not (self.refusals or self._resting or self.is_held_back)
 
     # -- what becomes of attempts
 
@@ -110,31 +110,31 @@ class Outage:
                 self.until = max(self.until, now + self._pause)
         if error.retry_after:
             hold = min(error.retry_after, max(retries.patience_s, _HOLD_S))
-            self.asked_until = max(self.asked_until, now + hold)
-            self.until = max(self.until, self.asked_until)
+            self.hold_until = max(self.hold_until, now + hold)
+            self.until = max(self.until, self.hold_until)
             self.dead = self.dead or error.retry_after > retries.patience_s
-            _wake(self._resting, self.asked_until)
-        _wake(self._entering, self.asked_until)
-        self.left(attempt)
+            _wake(self._resting, self.hold_until)
+        _wake(self._entering, self.hold_until)
+        self.attempt_over(attempt)
 
     def answered(self) -> None:
         """Note a good answer. A time for which the server wants to be left alone goes on."""
         self.since, self.refusals, self.refused_at = self._clock.now(), 0, _NEVER
         self._alive()
 
-    def left(self, attempt: object) -> None:
+    def attempt_over(self, attempt: object) -> None:
         """Note that *attempt* is over; if it was the probe, another one takes its place."""
         if attempt is not None and attempt is self.probe:
             self.probe = None
             _wake(self._entering)
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """Have those look again that wait for leave: their patience may have changed."""
         _wake(self._entering)
 
     def _alive(self) -> None:
         self._failures, self._pause, self.dead = 0, self._retries.base_s, False
-        self.until, self.probe = self.asked_until, None
+        self.until, self.probe = self.hold_until, None
         _wake(self._entering)
 
     # -- waiting
@@ -184,7 +184,7 @@ def plain(error: BackendError) -> BackendError:
     return own
 
 
-def given_up(error: BackendError, patience_s: float) -> BackendError:
+def exhausted_error(error: BackendError, patience_s: float) -> BackendError:
     """The error of a call that waits no longer for a server, whose last word was *error*."""
     final = plain(error)
     final.args = (
@@ -195,10 +195,12 @@ def given_up(error: BackendError, patience_s: float) -> BackendError:
     return final
 
 
-def wait_s(retries: Retries, seed: int | None, address: str, failed: int, asked: float) -> float:
-    """The seconds to wait after the *failed*-th failure; the server *asked* for so many of them.
+def wait_s(
+    retries: Retries, seed: int | None, address: str, failed: int, retry_after: float
+) -> float:
+    """The seconds to wait after failure number *failed*: *retry_after*, and some.
 
     The server's seconds are a floor: the random time is added, so that not all come at once.
     """
     step = min(retries.cap_s, retries.base_s * 2.0 ** min(failed - 1, 60))
-    return asked + random.Random(f"{seed} {address} {failed}").uniform(0, step)
+    return retry_after + random.Random(f"{seed} {address} {failed}").uniform(0, step)

@@ -38,9 +38,9 @@ _AWAY_S = 30.0
 """The seconds for which others are asked before a backend that could not be connected with."""
 _MEASURED = 32
 """The number of a backend's last answers by which its duration is measured."""
-_AGAIN_S = 30.0
-_AGAIN_TIMES = 50
-_AGAIN_CALLS = 10
+_PROBE_S = 30.0
+_PROBE_TIMES = 50
+_PROBE_CALLS = 10
 """A backend is measured anew after so many seconds, so many times the seconds that it takes, and
 so many calls to others; the longest of the three counts."""
 
@@ -88,7 +88,7 @@ class Leg(Call):
         """What sends the calls to its backend."""
         return self.placing.schedulers[self.spot.backend].dispatcher
 
-    def left_s(self) -> float | None:
+    def remaining_s(self) -> float | None:
         """The seconds that are left for it: the deadline of its call is that of all legs."""
         total = self.main.timeout
         if total is None:
@@ -125,10 +125,10 @@ class Leg(Call):
         self.placing.send(following)
 
     def _following(self, error: BaseException) -> Leg | None:
-        seen = self.emit is not None and self.emit.fresh()
+        is_streamed = self.emit is not None and self.emit.fresh()
         over = self.main.outcome is not None or self.run.closed
         retriable = isinstance(error, BackendError) and error.retriable
-        if not self.others or seen or over or not retriable:
+        if not self.others or is_streamed or over or not retriable:
             return None
         leg = Leg(self.main, self.placing, self.others)
         leg.spent, leg.attempts = self.spent + self.took, self.attempts
@@ -144,7 +144,7 @@ class Placing:
         self._incomplete = IncompleteCalls(self.coming)
         self._away_until: dict[str, float] = {}  # by backend, on the clock of its limits
         self._took: dict[Spot, deque[float]] = {}
-        self._asked: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
+        self._last_calls: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
         self._sent = 0
         self.forecast: Forecast | None = None
         self._planners: dict[Route, DeadlinePlanner] = {}
@@ -177,8 +177,8 @@ class Placing:
             self._took.pop(leg.spot, None)  # how it was then says little about how it is
         self._sent += 1
         scheduler = self.schedulers[leg.spot.backend]
-        self._asked[leg.spot] = scheduler.dispatcher.now(), self._sent
-        leg.timeout = leg.left_s()
+        self._last_calls[leg.spot] = scheduler.dispatcher.now(), self._sent
+        leg.timeout = leg.remaining_s()
         for planner in self._planners.values():
             planner.begun(leg.address, leg.spot, scheduler.dispatcher.now())
         scheduler.ready(leg)
@@ -228,9 +228,11 @@ class Placing:
     def holdings(self) -> Iterator[CallStatus]:
         """The status of every call that is not answered yet."""
         for scheduler in self.schedulers.values():
-            for each in scheduler.holdings():
-                call = each.call
-                yield dataclasses.replace(each, call=call.main) if isinstance(call, Leg) else each
+            for status in scheduler.holdings():
+                call = status.call
+                yield (
+                    dataclasses.replace(status, call=call.main) if isinstance(call, Leg) else status
+                )
         yield from incomplete(self._incomplete)
 
     def loads(self) -> list[Load]:
@@ -254,10 +256,10 @@ class Placing:
 
     def resize(self, most: int) -> dict[str, int]:
         """Allow *most* attempts at once with each backend; returns the number by backend."""
-        found: dict[str, int] = {}
+        limits: dict[str, int] = {}
         for scheduler in self.schedulers.values():
-            found |= scheduler.resize(most)
-        return found
+            limits |= scheduler.resize(most)
+        return limits
 
     def end(self) -> None:
         """End the work for the run, which is over; from any thread."""
@@ -312,16 +314,16 @@ class Placing:
 
     def _took_s(self, spot: Spot) -> float:
         """The median of its last answers; one that is to be measured goes first, by one call."""
-        if spot not in self._asked or self._due(spot):
+        if spot not in self._last_calls or self._due(spot):
             return -1.0
         took = self._took.get(spot)
         return median(took) if took else math.inf
 
     def _due(self, spot: Spot) -> bool:
         """True if it was not asked for so long that it may have become quicker."""
-        if spot not in self._asked:
+        if spot not in self._last_calls:
             return False
-        (at, number), took = self._asked[spot], self._took.get(spot)
-        rest = max(_AGAIN_S, _AGAIN_TIMES * median(took) if took else 0.0)
+        (at, number), took = self._last_calls[spot], self._took.get(spot)
+        rest = max(_PROBE_S, _PROBE_TIMES * median(took) if took else 0.0)
         away = self._now(spot) - at
-        return self._sent - number >= _AGAIN_CALLS and away >= rest
+        return self._sent - number >= _PROBE_CALLS and away >= rest

@@ -99,8 +99,8 @@ class CacheMemory:
         self.now: Callable[[], float] = time.monotonic
         self.ttl = 300.0
         self.sent: OrderedDict[int, float] = OrderedDict()
-        self.seen: OrderedDict[int, tuple[int, float]] = OrderedDict()
-        self.made: OrderedDict[str, int] = OrderedDict()
+        self.prompts: OrderedDict[int, tuple[int, float]] = OrderedDict()
+        self.call_counts: OrderedDict[str, int] = OrderedDict()
 
     def count(self, blocks: Sequence[int], ahead: int = 0) -> int:
         """The number of *blocks* that the provider has, from the first on; *ahead* at least.
@@ -115,12 +115,12 @@ class CacheMemory:
 
     def note(self, prompt: _Prompt, reuse: Reuse) -> None:
         """Note that *prompt* is sent, with *reuse*."""
-        now, kept = self.now(), {border.digest for border in reuse.borders}
+        now, digests = self.now(), {border.digest for border in reuse.borders}
         for border, block in zip(prompt.borders, prompt.blocks, strict=True):
             if border.message >= reuse.begun:  # else an earlier request of its own counted it
-                often = self.seen.get(block, (0, 0.0))[0]
-                _put(self.seen, block, (often + 1, now))
-            if border.digest in kept:
+                often = self.prompts.get(block, (0, 0.0))[0]
+                _put(self.prompts, block, (often + 1, now))
+            if border.digest in digests:
                 _put(self.sent, block, now)
 
 
@@ -189,14 +189,14 @@ class ReuseOrder:
         if self._timer is None:
             self._gather(gather_s, 1)
 
-    def _gather(self, gather_s: float, seen: int) -> None:
-        """Have the new calls go unless more than the *seen* ones have come by then."""
-        look = partial(self._look, gather_s, seen)
+    def _gather(self, gather_s: float, count: int) -> None:
+        """Have the new calls go unless more than *count* have come by then."""
+        look = partial(self._look, gather_s, count)
         self._timer = self._clock.at(self._clock.now() + gather_s, look)
 
-    def _look(self, gather_s: float, seen: int) -> None:
+    def _look(self, gather_s: float, count: int) -> None:
         self._looks += 1
-        if len(self._new) > seen and self._looks < _LOOKS:
+        if len(self._new) > count and self._looks < _LOOKS:
             self._gather(gather_s, len(self._new))
             return
         self._timer, self._looks = None, 0
@@ -263,8 +263,10 @@ class ReuseOrder:
             if block in leading:
                 leading[block].append(prompt)
                 return True
-        found = self._beginnings.of(prompt)
-        if found is not None and (self._queue.policy.warm == "always" or found.saved >= _SAVED):
+        beginning = self._beginnings.of(prompt)
+        if beginning is not None and (
+            self._queue.policy.warm == "always" or beginning.saved >= _SAVED
+        ):
             waiting = self._beginnings.waiting
             cold = memory.count(prompt.blocks)
             prompt.leads = [b for b in prompt.blocks[cold:] if waiting[b] > 1]
@@ -276,7 +278,7 @@ class ReuseOrder:
         """Let the calls go that wait for what *prompt* went ahead with."""
         leads, prompt.leads = prompt.leads, []
         for block in leads:
-            self._released += [each.call for each in self._leading.pop(block, ())]
+            self._released += [waiting.call for waiting in self._leading.pop(block, ())]
         if leads:
             self._queue.look()
 
@@ -295,8 +297,8 @@ class ReuseOrder:
             return None
         borders = _borders(request.messages)
         base = hash((request.model, request.sampling.tools, request.sampling.schema))
-        kept = [border for border in borders if border.tokens + tools // _BYTES >= profile.least]
-        return _Prompt(call, kept, [hash((base, border.digest)) for border in kept], profile)
+        usable = [border for border in borders if border.tokens + tools // _BYTES >= profile.least]
+        return _Prompt(call, usable, [hash((base, border.digest)) for border in usable], profile)
 
     def _tell(self, prompt: _Prompt) -> None:
         """Tell the request of *prompt*, which is to be sent, how the prompt is used again."""
@@ -322,26 +324,32 @@ class ReuseOrder:
         """
         memory = self._memory
         to_come = self._beginnings.waiting[block]
-        often, last = memory.seen.get(block, (0, 0.0))
+        often, last = memory.prompts.get(block, (0, 0.0))
         often -= own
         sent = memory.sent.get(block)
-        kept = sent is not None and now - sent <= memory.ttl
+        is_cached = sent is not None and now - sent <= memory.ttl
         gap = now - last if often > 0 and not to_come else None
         if often > 0 and not to_come:  # what has come twice is expected once more
             to_come = 1
         return Border(
-            border.message, border.offset, border.digest, border.tokens, int(kept), to_come, gap
+            border.message,
+            border.offset,
+            border.digest,
+            border.tokens,
+            int(is_cached),
+            to_come,
+            gap,
         )
 
     def _goes_on(self, call: Call) -> bool | None:
         """Whether a later call will begin with the whole prompt of *call*."""
-        if any(_continues(each, call) for each in islice(self._queue.incomplete, _LOOKED_AT)):
+        if any(_continues(other, call) for other in islice(self._queue.incomplete, _LOOKED_AT)):
             return True
         frame = call.frame()
         if frame is None:  # the prompt has gone with it
             return None if call.away else False
         root = frame.root_of_prompt()
-        made, line = self._made(call, frame, root)
+        calls, line = self._calls_so_far(call, frame, root)
         if self._queue.coming[root.address]:
             return True
         if root.ended:
@@ -352,20 +360,24 @@ class ReuseOrder:
                 counts = body.counts()
         if counts is None:
             return None
-        least, most = counts.left(made, line)
+        least, most = counts.remaining(calls, line)
         # A loop that may go on for ever is expected to go on; a typed answer may only be asked for
         # once more.
         endless = most is None and call.schema is None and not call.sampling.choices
         return True if least or endless else False if most == 0 else None
 
-    def _made(self, call: Call, frame: CallFrame, root: CallFrame) -> tuple[int, int | None]:
+    def _calls_so_far(
+        self, call: Call, frame: CallFrame, root: CallFrame
+    ) -> tuple[int, int | None]:
         """How many calls the conversation of *call* has made, and its line in the function."""
         body = root.body() if root.body is not None else None
         own = frame.body() if frame.body is not None else None
         is_own = own is not None and own is body
-        made = max(self._memory.made.get(root.address, 0) + 1, is_own * (call.identity.ordinal + 1))
-        _put(self._memory.made, root.address, made)
-        return made, call.line if is_own and body is not None and call.file == body.file else None
+        calls = max(
+            self._memory.call_counts.get(root.address, 0) + 1, is_own * (call.identity.ordinal + 1)
+        )
+        _put(self._memory.call_counts, root.address, calls)
+        return calls, call.line if is_own and body is not None and call.file == body.file else None
 
 
 def _continues(other: Call, call: Call) -> bool:
@@ -409,21 +421,21 @@ def _borders(messages: Messages) -> list[Border]:
     while link is not None and _BORDERS not in link.cache:
         fresh.append(link)
         link = link.parent
-    kept: Any = None if link is None else link.cache[_BORDERS]
-    before, digest, size = ([], blake2b(digest_size=16), 0) if kept is None else kept
-    for each in reversed(fresh):
+    cached: Any = None if link is None else link.cache[_BORDERS]
+    before, digest, size = ([], blake2b(digest_size=16), 0) if cached is None else cached
+    for fresh_link in reversed(fresh):
         digest, own = digest.copy(), list[Border]()
-        size = _read(each, digest, size, own)
-        before = [*before[-_KEPT:], *own]
-        each.cache[_BORDERS] = before, digest, size
+        size = _read(fresh_link, digest, size, own)
+        before = [*before[-_MOST_CACHED:], *own]
+        fresh_link.cache[_BORDERS] = before, digest, size
     return list(before)
 
 
-_KEPT = 256
+_MOST_CACHED = 256
 """The most borders of earlier messages that are considered."""
 
 
-def _read(link: Messages, digest: Any, size: int, found: list[Border]) -> int:
+def _read(link: Messages, digest: Any, size: int, borders: list[Border]) -> int:
     """Continue *digest* with the message of *link*, and note the borders in it; returns the bytes.
 
     Only plain texts have borders inside.
@@ -440,7 +452,7 @@ def _read(link: Messages, digest: Any, size: int, found: list[Border]) -> int:
         digest.update(piece)
         at, size = at + length, size + len(piece)
         if length:
-            found.append(Border(number, at, digest.copy().digest(), size // _BYTES))
-    if not found:  # no text, but calls of tools
-        found.append(Border(number, at, digest.copy().digest(), size // _BYTES))
+            borders.append(Border(number, at, digest.copy().digest(), size // _BYTES))
+    if not borders:  # no text, but calls of tools
+        borders.append(Border(number, at, digest.copy().digest(), size // _BYTES))
     return size

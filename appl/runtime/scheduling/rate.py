@@ -48,10 +48,10 @@ class Rate:
         """The earliest time at which any request may be sent."""
         return self._ready_at(1)
 
-    def settle(self, asked: int, used: int) -> None:
-        """Correct the count: of the tokens that were *asked* for, so many have been *used*."""
+    def settle(self, reserved: int, used: int) -> None:
+        """Correct the count: of *reserved* tokens, so many have been *used*."""
         if self._bucket is not None:
-            self._bucket.take(self._clock.now(), used - asked)
+            self._bucket.take(self._clock.now(), used - reserved)
             if self._wakeup is not None:
                 wake(self._wakeup)
 

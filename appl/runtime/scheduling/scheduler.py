@@ -58,9 +58,9 @@ class Scheduler:
     @cached_property
     def dispatcher(self) -> Dispatcher:
         """Sends the calls; made with the first of them, as a replay sends none."""
-        made = self._make()
-        made.on_room = self._has_room
-        return made
+        dispatcher = self._make()
+        dispatcher.on_room = self._has_room
+        return dispatcher
 
     @cached_property
     def order(self) -> Order:
@@ -240,7 +240,7 @@ class Scheduler:
 
 def incomplete(calls: set[Call]) -> Iterator[CallStatus]:
     """The status of *calls*, which wait for a part of their prompts."""
-    for call in sorted(calls, key=lambda each: each.address):
+    for call in sorted(calls, key=lambda call: call.address):
         if call.outcome is None:
             yield CallStatus(call, "prompt", "part")
 
@@ -278,14 +278,14 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: IncompleteCal
     # would never call back, and the search goes on here.
     node = call.node
     while node is not None and not node.is_ready and (lazy := node.first_waiting()) is not None:
-        if on_finish(source_of(lazy), lambda _: _look_again(call, go, waiting)):
+        if on_finish(source_of(lazy), lambda _: _recheck(call, go, waiting)):
             waiting.add(call)
             return
     if call.outcome is None and _prepared(call):  # else it was cancelled while it waited
         _enter(call, go, waiting)
 
 
-def _look_again(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> None:
+def _recheck(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> None:
     waiting.remove(call)
     when_prepared(call, go, waiting)
 

@@ -58,7 +58,7 @@ class Slots:
         self._tried = slow
         self._refused: dict[asyncio.Future[int | None], float] = {}
         self._waiting: deque[asyncio.Future[int | None]] = deque()
-        self.taken = 0
+        self.in_use = 0
         self.epoch = 0
 
     @property
@@ -95,7 +95,7 @@ class Slots:
         except asyncio.CancelledError:
             # Cancelled after its turn had come: the slot was taken for it, and would be lost.
             if turn.done() and not turn.cancelled() and turn.result() is not None:
-                self.taken -= 1
+                self.in_use -= 1
                 self._let_in()
             raise
         finally:
@@ -110,23 +110,23 @@ class Slots:
 
     def take_now(self) -> int | None:
         """Take a slot if there is ``room``; returns the epoch, or ``None``."""
-        if self._waiting or (self.size is not None and self.taken >= int(self.size)):
+        if self._waiting or (self.size is not None and self.in_use >= int(self.size)):
             return None
-        self.taken += 1
+        self.in_use += 1
         return self.epoch
 
     def answered(self, epoch: int) -> None:
         """Give back the slot of an attempt that began in *epoch* and was answered."""
         # It says something of the limit only if all slots were taken, under the present limit.
-        if self.size is not None and epoch == self.epoch and self.taken >= int(self.size):
+        if self.size is not None and epoch == self.epoch and self.in_use >= int(self.size):
             self._grow(self.size)
-        self.taken -= 1
+        self.in_use -= 1
         if self._waiting or self._refused:
             self._let_in()
 
     def give(self) -> None:
         """Give a slot back."""
-        self.taken -= 1
+        self.in_use -= 1
         if self._waiting or self._refused:
             self._let_in()
 
@@ -153,13 +153,13 @@ class Slots:
 
     def _let_in(self) -> None:
         refused = iter([turn for turn in self._refused if not turn.done()])
-        while self.size is None or self.taken < int(self.size):
+        while self.size is None or self.in_use < int(self.size):
             turn = next(refused, None)
             if turn is None and not self._waiting:
                 return
             turn = turn or self._waiting.popleft()
             if not turn.done():  # else the call is gone
-                self.taken += 1  # here, not when its task runs: until then others would come
+                self.in_use += 1  # here, not when its task runs: until then others would come
                 turn.set_result(self.epoch)
 
 
@@ -169,12 +169,12 @@ class Loan:
     It is for *model*; ``asked`` are the tokens that it took of those of a minute.
     """
 
-    __slots__ = ("_traffic", "asked", "epoch", "model", "reserved")
+    __slots__ = ("_traffic", "epoch", "model", "requested", "reserved")
 
     def __init__(self, traffic: Traffic, model: str, epoch: int | None = None) -> None:
         self._traffic, self.model, self.epoch = traffic, model, epoch
         self.reserved: Reservation | None = None
-        self.asked = 0
+        self.requested = 0
 
     @property
     def worst(self) -> Amounts | None:
@@ -188,7 +188,7 @@ class Loan:
         # and the limit as this answer leaves it.
         if traffic.outages:
             traffic.answered(self.model)
-        if self.asked:
+        if self.requested:
             self._put_right(tokens)
         reserved, self.reserved = self.reserved, None
         if reserved is not None:
@@ -203,7 +203,7 @@ class Loan:
             self.refused(error)
         if isinstance(error, BackendBusy) and self.epoch is not None:
             self._traffic.slots.busy(self.epoch)
-        self.asked = 0
+        self.requested = 0
         self.back(used)
 
     def refused(self, error: BackendError) -> None:
@@ -219,8 +219,8 @@ class Loan:
         # Each is forgotten as it is given back, so that errors on the way can come here again.
         outage = self._traffic.outages.get(self.model)
         if outage is not None:
-            outage.left(self)
-        if self.asked:
+            outage.attempt_over(self)
+        if self.requested:
             self._put_right(0)
         reserved, self.reserved = self.reserved, None
         if reserved is not None:
@@ -231,9 +231,9 @@ class Loan:
 
     def _put_right(self, tokens: int | None) -> None:
         """Correct the rate: so many of the tokens asked for were used; ``None``: all of them."""
-        asked, self.asked = self.asked, 0
+        reserved, self.requested = self.requested, 0
         if tokens is not None and self._traffic.rate is not None:
-            self._traffic.rate.settle(asked, tokens)
+            self._traffic.rate.settle(reserved, tokens)
 
 
 class RetryBudget:
@@ -244,16 +244,16 @@ class RetryBudget:
 
     def __init__(self, retries: Retries) -> None:
         self._share, self._most = retries.share, retries.spare + retries.share * _RECENT
-        self._left = float(retries.spare)
+        self._tokens = float(retries.spare)
         self.calls = self._counted = 0
 
     def spend(self) -> bool:
         """Take one retry; false if none is left."""
         earned, self._counted = self._share * (self.calls - self._counted), self.calls
-        self._left = min(self._most, self._left + earned)
-        if self._left < 1:
+        self._tokens = min(self._most, self._tokens + earned)
+        if self._tokens < 1:
             return False
-        self._left -= 1
+        self._tokens -= 1
         return True
 
 
@@ -297,13 +297,13 @@ class Traffic:
 
     def outage(self, model: str) -> Outage:
         """The outage of *model*, which may have just begun."""
-        found = self.outages.get(model)
-        if found is None:
+        outage = self.outages.get(model)
+        if outage is None:
             from appl.runtime.scheduling.patience import Outage  # most servers refuse nobody
 
             policy = self._policy
-            found = self.outages[model] = Outage(self.clock, policy.retries, bool(policy.circuit))
-        return found
+            outage = self.outages[model] = Outage(self.clock, policy.retries, bool(policy.circuit))
+        return outage
 
     def refused(self, model: str, error: BackendError, attempt: Loan | None = None) -> None:
         """Note that an *attempt* with *model* failed with *error*, which may pass."""

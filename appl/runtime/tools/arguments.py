@@ -42,18 +42,18 @@ def _no_constant(name: str) -> object:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    arguments = dict(pairs)
+    if len(arguments) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise BadArguments(f"the name {shown(twice)} stands twice in one object")
-    return found
+    return arguments
 
 
-def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
+def refuse_unknown(names: Iterable[str], parameters: Iterable[str]) -> None:
     """Refuse the names that a tool does not take."""
-    takes = list(known)
-    for name in given:
+    takes = list(parameters)
+    for name in names:
         if name not in takes:
             has = f"it takes {', '.join(takes)}" if takes else "it takes none"
             raise BadArguments(f"unknown argument {shown(name)} ({has}){nearest(name, takes)}")

@@ -77,7 +77,7 @@ class EffectTask(Task):
         live = self._live(start)
         try:
             self.run.outside.expect(
-                moment, lambda told: void(end(self.outcome_of(told))), live, about
+                moment, lambda news: void(end(self.outcome_of(news))), live, about
             )
         except TraceError as error:
             self.conclude(Error(error))

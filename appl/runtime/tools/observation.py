@@ -38,15 +38,15 @@ def observed(
     args, kwargs = resolve(args), resolve(kwargs)
     name = name_of(f)
     caller = here(call_in_words, name, args)
-    seen = ObserveTask(beside(caller, name), strand_here().hub, lambda: f(*args, **kwargs), effect)
-    caller.add(seen)
+    task = ObserveTask(beside(caller, name), strand_here().hub, lambda: f(*args, **kwargs), effect)
+    caller.add(task)
     try:
-        seen.begin(name, _arguments(f, args, kwargs), place_of(f))
-        return result_of(seen)
+        task.begin(name, _arguments(f, args, kwargs), place_of(f))
+        return result_of(task)
     except BaseException as error:
-        seen.looked = True
-        if not seen.done:
-            seen.cancel() if seen.begun else seen.conclude(Error(error))
+        task.looked = True
+        if not task.done:
+            task.cancel() if task.begun else task.conclude(Error(error))
         raise
 
 
@@ -136,22 +136,22 @@ def _as_raised(error: BaseException) -> BaseException:
     if kind is None or not issubclass(kind, type(error)):
         return error
     try:
-        made = type(error).__new__(kind, *error.args)
-        made.args = error.args
-        if str(made) != str(error):
+        exception = type(error).__new__(kind, *error.args)
+        exception.args = error.args
+        if str(exception) != str(error):
             return error
     except Exception:  # a type with conditions of its own
         return error
-    return made
+    return exception
 
 
 def _loaded(name: str) -> type[Exception] | None:
     """The exception type *name*, dotted, of a module that is imported already."""
     parts = name.split(".")
     for end in range(len(parts) - 1, 0, -1):
-        found: object = sys.modules.get(".".join(parts[:end]))
-        for part in parts[end:] if found is not None else ():
-            found = getattr(found, "__dict__", {}).get(part)
-        if isinstance(found, type) and issubclass(found, Exception):
-            return found
+        target: object = sys.modules.get(".".join(parts[:end]))
+        for part in parts[end:] if target is not None else ():
+            target = getattr(target, "__dict__", {}).get(part)
+        if isinstance(target, type) and issubclass(target, Exception):
+            return target
     return None

@@ -42,16 +42,16 @@ def news(
     *identity* stands for it in the *memory*. With *recorded*, the tools that a record says it has,
     differences from these come first.
     """
-    seen = memory.swap(identity, digests(offered)) if memory is not None else None
+    digests_before = memory.swap(identity, digests(offered)) if memory is not None else None
     changes = _changes(digests(recorded), offered) if recorded is not None else []
     if changes:
         why = "has changed since the recorded run, whose tools are offered"
         return [f"the MCP server {server!r} {why}:", *_bounded(changes, len(changes))]
-    if seen is None:
+    if digests_before is None:
         count = f"{len(offered)} tool" + "s" * (len(offered) != 1)
         shown = _bounded([_shown(offer) for offer in offered[:_LINES]], len(offered))
         return [f"the MCP server {server!r} offers {count}:", *shown]
-    changes = _changes(seen, offered)
+    changes = _changes(digests_before, offered)
     head = f"the MCP server {server!r} has changed since it was last used here:"
     return [head, *_bounded(changes, len(changes))] if changes else []
 
@@ -110,15 +110,15 @@ def _texts(schema: Any, name: str = "", levels: int = _LEVELS) -> Iterator[tuple
     if levels == 0 or not isinstance(schema, Mapping | list):
         return
     if isinstance(schema, list):
-        for each in schema:
-            yield from _texts(each, name, levels - 1)
+        for item in schema:
+            yield from _texts(item, name, levels - 1)
         return
     if isinstance(schema.get("description"), str):
         yield name or "(all)", schema["description"]
     for key, inner in schema.items():
         if key in ("properties", "patternProperties", "$defs", "definitions"):
-            for own, each in inner.items() if isinstance(inner, Mapping) else ():
-                yield from _texts(each, f"{name}.{own}" if name else str(own), levels - 1)
+            for own, item in inner.items() if isinstance(inner, Mapping) else ():
+                yield from _texts(item, f"{name}.{own}" if name else str(own), levels - 1)
         elif key not in ("enum", "const", "default", "examples"):
             yield from _texts(inner, name, levels - 1)
 
@@ -133,6 +133,6 @@ def _line(text: str) -> str:
 
 def _bounded(tools: Sequence[list[str]], count: int) -> list[str]:
     """The lines of the first of *count* *tools*, and how many more there are."""
-    lines = [line for each in tools[:_LINES] for line in each]
+    lines = [line for tool in tools[:_LINES] for line in tool]
     more = count - _LINES
     return lines if more <= 0 else [*lines, f"  … and {more} more; `server.tools` has all"]

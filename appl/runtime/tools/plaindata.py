@@ -94,20 +94,20 @@ def _tagged(value: object, path: str, depth: int, other: Callable[[object, str],
 def _tagged_dict(
     value: dict[object, object], path: str, depth: int, other: Callable[[object, str], object]
 ) -> object:
-    found = [
+    items = [
         (_tagged(key, path, depth, other), _tagged(item, f"{path}[{key!r:.40}]", depth, other))
         for key, item in value.items()
     ]
     if all(isinstance(key, str) and key[:1] != "$" for key in value):
-        return dict(found)
-    return {_DICT: found}
+        return dict(items)
+    return {_DICT: items}
 
 
-def _untagged(found: dict[str, Any]) -> object:
-    tag = next(iter(found), "")
+def _untagged(data: dict[str, Any]) -> object:
+    tag = next(iter(data), "")
     if tag[:1] != "$":
-        return found
-    body = found[tag]
+        return data
+    body = data[tag]
     if tag == _INT:
         return int(body, 16)
     if tag == _BYTES:

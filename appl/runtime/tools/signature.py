@@ -48,10 +48,12 @@ def describe(f: Callable[..., object], name: str, predefined: Mapping[str, objec
     given by position.
     """
     every = _parameters(f, name)
-    for given in predefined:
-        if given not in every:
+    for parameter_name in predefined:
+        if parameter_name not in every:
             takes = ", ".join(every) or "none"
-            raise ToolError(f"{name} has no parameter {given!r} to predefine (it has: {takes})")
+            raise ToolError(
+                f"{name} has no parameter {parameter_name!r} to predefine (it has: {takes})"
+            )
     doc = _documented(f)
     closed = {*predefined, *_bound(f)}
     open_ones = {key: every[key] for key in every if key not in closed}
@@ -90,11 +92,11 @@ def _parameters(f: Callable[..., object], name: str) -> dict[str, inspect.Parame
                 f"{name} takes {stars}{parameter.name}, which cannot be described to a model; "
                 "write a function around it that names its parameters"
             )
-    found = dict(signature.parameters)
-    first = next(iter(found), None)
+    parameters = dict(signature.parameters)
+    first = next(iter(parameters), None)
     if first in ("self", "cls") and "." in getattr(f, "__qualname__", "").rpartition(">.")[2]:
         raise ToolError(f"{name} is a method without its object: give the bound method, obj.{name}")
-    return found
+    return parameters
 
 
 def _bound(f: object) -> Iterator[str]:
@@ -146,17 +148,17 @@ def _full(cell: types.CellType) -> bool:
 
 def _hints(f: object, name: str, parameters: Mapping[str, inspect.Parameter]) -> dict[str, object]:
     """The annotations of *parameters*, with the names in them looked up where *f* is defined."""
-    _, known, local = _source(f)
+    _, globals_of_f, local = _source(f)
 
     def shim() -> None: ...
 
-    found: dict[str, object] = {}
+    hints: dict[str, object] = {}
     for key, parameter in parameters.items():
         if parameter.annotation is _EMPTY:
             continue
         shim.__annotations__ = {"it": parameter.annotation}
         try:
-            found[key] = typing.get_type_hints(shim, known, local, include_extras=True)["it"]
+            hints[key] = typing.get_type_hints(shim, globals_of_f, local, include_extras=True)["it"]
         except NameError as error:
             raise ToolError(
                 f"{name}: the annotation of {key!r} names {error.name!r}, which is not known where "
@@ -164,7 +166,7 @@ def _hints(f: object, name: str, parameters: Mapping[str, inspect.Parameter]) ->
             ) from None
         except Exception as error:
             raise ToolError(f"{name}: the annotation of {key!r} cannot be read: {error}") from None
-    return found
+    return hints
 
 
 # -- the docstring -----------------------------------------------------------------------------
@@ -226,8 +228,8 @@ def _type_of(node: ast.expr) -> object:
             return _TYPES[name]
         case ast.Constant(None):
             return None
-        case ast.BinOp(left, ast.BitOr(), right):
-            return typing.Union[_type_of(left), _type_of(right)]  # noqa: UP007 - made at run time
+        case ast.BinOp(first, ast.BitOr(), right):
+            return typing.Union[_type_of(first), _type_of(right)]  # noqa: UP007 - made at run time
         case ast.Subscript(ast.Name("Optional"), inner):
             return typing.Optional[_type_of(inner)]  # noqa: UP045
         case ast.Subscript(ast.Name(name), ast.Tuple(parts)):
@@ -264,8 +266,8 @@ class Reader:
         What the function has a default for may be missing. Raises ``BadArguments``, also for what
         pydantic would take although the schema that the model was told does not allow it.
         """
-        given = read_object(text)
-        refuse_unknown(given, self._names)
+        data = read_object(text)
+        refuse_unknown(data, self._names)
         if self._levels:
             from appl.runtime.answers import nesting  # only typed answers and tools need it
 
@@ -274,15 +276,15 @@ class Reader:
         from pydantic import ValidationError as errors  # only typed answers and tools need it
 
         try:
-            found = dict(self._adapter.validate_json((text.strip() or "{}").encode()))
+            arguments = dict(self._adapter.validate_json((text.strip() or "{}").encode()))
         except UnicodeEncodeError:
             raise BadArguments("the arguments hold half of a surrogate pair") from None
         except errors as error:
             raise BadArguments("; ".join(_problems(error))) from None
-        problem = self._checker.errors(given)
+        problem = self._checker.errors(data)
         if problem is not None:
             raise BadArguments(problem)
-        return found
+        return arguments
 
 
 def checker_of(name: str, schema: Schema) -> Checker:
@@ -378,8 +380,8 @@ def shown_type(hint: object) -> str:
 
 def _problems(error: Any) -> Iterator[str]:
     """The problems, a line each, in words that a model can act on."""
-    found = error.errors(include_url=False, include_context=False)
-    for problem in found[:_MOST]:
+    errors = error.errors(include_url=False, include_context=False)
+    for problem in errors[:_MOST]:
         place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in problem["loc"])[1:]
         if problem["type"] in ("missing", "missing_argument", "missing_keyword_only_argument"):
             yield f"{place} is missing"
@@ -387,8 +389,8 @@ def _problems(error: Any) -> Iterator[str]:
             yield f"the arguments are not valid JSON: {problem['msg']}"
         else:
             yield f"{place}: {problem['msg']}, got {shown(problem['input'])}"
-    if len(found) > _MOST:
-        yield f"and {len(found) - _MOST} more"
+    if len(errors) > _MOST:
+        yield f"and {len(errors) - _MOST} more"
 
 
 # -- the schema as it is announced -------------------------------------------------------------
@@ -401,15 +403,15 @@ _MAPS = ("properties", "patternProperties", "$defs")
 
 def _finished(schema: Schema, parameters: Mapping[str, inspect.Parameter]) -> Schema:
     """The schema of the parameters in their order, with the defaults of the function."""
-    found = _tidy(schema)
-    found.pop("additionalProperties", None)
-    properties = found.get("properties", {})
+    finished = _tidy(schema)
+    finished.pop("additionalProperties", None)
+    properties = finished.get("properties", {})
     for key, parameter in parameters.items():
         default = _plain(parameter.default)
         if default is not _EMPTY and "default" not in properties[key]:
             properties[key]["default"] = default
-    rest = {key: found[key] for key in found if key not in ("type", "properties", "required")}
-    required = {"required": found["required"]} if "required" in found else {}
+    rest = {key: finished[key] for key in finished if key not in ("type", "properties", "required")}
+    required = {"required": finished["required"]} if "required" in finished else {}
     return {"type": "object", "properties": properties, **required, **rest}
 
 
@@ -423,8 +425,8 @@ def _tidy(schema: object) -> Any:
     dropped = {"title", "uniqueItems"}
     if schema.get("additionalProperties") is False:
         dropped.add("additionalProperties")
-    kept = [key for key in schema if key not in dropped]
-    order = sorted(kept, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
+    keys = [key for key in schema if key not in dropped]
+    order = sorted(keys, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
     return {key: _tidied(key, schema[key]) for key in order}
 
 

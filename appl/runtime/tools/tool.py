@@ -117,8 +117,10 @@ class Tool:
 
     def secrets(self) -> dict[str, str]:
         """The secrets among what is predefined, by name."""
-        found = {name: _secret(value) for name, value in self.predefined.items()}
-        return {f"{self.name}.{name}": value for name, value in found.items() if value is not None}
+        secrets = {name: _secret(value) for name, value in self.predefined.items()}
+        return {
+            f"{self.name}.{name}": value for name, value in secrets.items() if value is not None
+        }
 
     def _revealed(self) -> dict[str, object]:
         return {
@@ -182,8 +184,10 @@ class SchemaReader:
         self.schema = dict(schema)
         self._checker = checker_of(name, self.schema if checked is None else checked)
         closed = not _OPENING & set(self.schema)
-        known = self.schema.get("properties")
-        self._known: list[str] | None = list(known) if closed and known is not None else None
+        properties = self.schema.get("properties")
+        self._known: list[str] | None = (
+            list(properties) if closed and properties is not None else None
+        )
 
     def read(self, text: str) -> dict[str, object]:
         """The arguments by name. Raises ``BadArguments``."""
@@ -238,7 +242,7 @@ def as_tool(
     arguments.
     """
     own = {**(predefined or {}), **fixed}
-    given = {
+    options_set = {
         "name": name,
         "description": description,
         "idempotent": idempotent,
@@ -249,8 +253,8 @@ def as_tool(
     }
     if isinstance(f, Tool):
         tool = _again(f, name, description, own)
-    elif own or any(given.values()):
-        _check_options(f, [option for option, value in given.items() if value])
+    elif own or any(options_set.values()):
+        _check_options(f, [option for option, value in options_set.items() if value])
         tool = _tool(_describe(f, name or name_of(f), own), f, description, idempotent, pure, own)
     else:
         tool = _tool(_described_once(f), f, description, idempotent, pure, own)
@@ -262,17 +266,26 @@ def as_tool(
 
 
 def _tool(
-    said: Described,
+    description_read: Described,
     f: Callable[..., object],
     description: str | None,
     idempotent: bool,
     pure: bool,
     own: Mapping[str, object],
 ) -> Tool:
-    text = said.description if description is None else description
+    text = description_read.description if description is None else description
     effect = _effect(f, idempotent, pure)
     mask = Mask(secret for value in own.values() if (secret := _secret(value)) is not None)
-    return Tool(said.name, text, f, effect, said.reader, own, said.positional, mask)
+    return Tool(
+        description_read.name,
+        text,
+        f,
+        effect,
+        description_read.reader,
+        own,
+        description_read.positional,
+        mask,
+    )
 
 
 def _with_approval(tool: Tool, approval: Approval | None) -> Tool:
@@ -286,10 +299,10 @@ def _described_once(f: object) -> Described:
     """The description of a function as it is, remembered while the function lives."""
     if not isinstance(f, FunctionType):
         return _describe(f, name_of(f), {})
-    found = _described.get(f)
-    if found is None:
-        found = _described[f] = _describe(f, name_of(f), {})
-    return found
+    description = _described.get(f)
+    if description is None:
+        description = _described[f] = _describe(f, name_of(f), {})
+    return description
 
 
 def _again(tool: Tool, name: str | None, description: str | None, own: dict[str, object]) -> Tool:
@@ -331,9 +344,9 @@ def _describe(f: object, name: str, predefined: Mapping[str, object]) -> Describ
     return describe(f, name, predefined)
 
 
-def _check_options(f: object, given: list[str]) -> None:
+def _check_options(f: object, options: list[str]) -> None:
     """Refuse an option that *f* also has as a parameter: nobody can tell which is meant."""
-    clash = [option for option in given if option in _names(f)]
+    clash = [option for option in options if option in _names(f)]
     if clash:
         raise ToolError(
             f"{name_of(f)} has a parameter {clash[0]!r}, which is also an option of as_tool: "
@@ -368,8 +381,8 @@ def _secret(value: object) -> str | None:
     reveal = getattr(value, "get_secret_value", None)  # pydantic's SecretStr
     if not callable(reveal):
         return None
-    found = reveal()
-    return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+    secret = reveal()
+    return secret.decode("utf-8", "replace") if isinstance(secret, bytes) else str(secret)
 
 
 class _Described:

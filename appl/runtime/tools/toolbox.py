@@ -60,10 +60,10 @@ class Toolbox:
             return None
         name = as_tool_choice(wanted)
         if name not in CHOICES and name not in self._by_name:
-            known = ", ".join([*CHOICES, *self._by_name])
+            choices = ", ".join([*CHOICES, *self._by_name])
             raise InvalidOption(
                 f"gen(tool_choice={name!r}): there is no such tool"
-                f"{nearest(name, [*CHOICES, *self._by_name])} (it is one of: {known})"
+                f"{nearest(name, [*CHOICES, *self._by_name])} (it is one of: {choices})"
             )
         return None if name == "auto" else name
 
@@ -82,11 +82,11 @@ class Toolbox:
                 f"run_tool_calls(filter=...) takes a function of a call, got {filter!r:.80}"
             )
         chosen = [call for call in calls if filter is None or filter(call)]
-        found = [(call, self.get(call.name)) for call in chosen]
-        for _, tool in found:
+        tools = [(call, self.get(call.name)) for call in chosen]
+        for _, tool in tools:
             if tool is not None:
                 tool.function()
-        job = toolrun.Job(found, list(self._by_name), parallel, timeout)
+        job = toolrun.Job(tools, list(self._by_name), parallel, timeout)
         return job.arun() if in_coroutine() else job.run()  # type: ignore[return-value]
 
 

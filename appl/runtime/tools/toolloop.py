@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Required, TypeVar, Unpack, cast,
 
 from appl.errors import InvalidOption, ToolLoopError, UnknownOption, Unsupported, nearest
 from appl.prompt import UNFORMATTED, Part, Prompt, PromptNode, Voice, nodes_of
-from appl.runtime.answers.gen_options import KNOWN, StepOptions, with_options
+from appl.runtime.answers.gen_options import OPTION_NAMES, StepOptions, with_options
 from appl.runtime.answers.generate import gen
 from appl.runtime.answers.option_limits import check_number
 from appl.runtime.answers.request_options import DEFAULTS
@@ -26,8 +26,8 @@ from appl.runtime.concurrency.promise_values import finished, text_of
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import Frame, here
 from appl.runtime.future_takers import taking_futures
-from appl.runtime.prompts.explicit import Said, said_to
-from appl.runtime.prompts.place import Kept
+from appl.runtime.prompts.explicit import PromptSource, explicit_prompt
+from appl.runtime.prompts.place import PendingPlace
 from appl.runtime.prompts.say import say
 from appl.runtime.tools.toolbox import Toolbox, Tools
 
@@ -72,7 +72,7 @@ def gen_with_tools(
     tools: Tools,
     max_steps: int = STEPS,
     tool_choice: object = None,
-    messages: Said | None = None,
+    messages: PromptSource | None = None,
     parallel: bool = True,
     tool_timeout: float | None = None,
     on_limit: Literal["raise", "answer"] = "raise",
@@ -111,11 +111,11 @@ def gen_with_tools(
     frame = scope_beside(caller, "gen_with_tools")
     if messages is not None:
         _begin_with(frame, messages)
-    asked = {**options, "tools": box, "response_format": response_format}
+    gen_options = {**options, "tools": box, "response_format": response_format}
     context = context_for(frame)
-    first = context.run(lambda: gen(model, tool_choice=tool_choice, **asked))
-    frame.asked_at = _place(first)
-    steps = _Steps(frame, model, asked, max_steps, parallel, tool_timeout, on_limit)
+    first = context.run(lambda: gen(model, tool_choice=tool_choice, **gen_options))
+    frame.call_place = _place(first)
+    steps = _Steps(frame, model, gen_options, max_steps, parallel, tool_timeout, on_limit)
     loop = ToolLoop(frame, strand_here().hub)
     caller.add(loop)
     if caller.run.services.sequential and not in_coroutine():
@@ -137,7 +137,7 @@ def _check(box: Toolbox, max_steps: int, on_limit: str, options: dict[str, objec
             f"gen_with_tools(on_limit={on_limit!r}): it is 'raise' or 'answer', without tools"
         )
     for name in options:
-        if name not in KNOWN and (hint := nearest(name, _OWN, 0.7)):
+        if name not in OPTION_NAMES and (hint := nearest(name, _OWN, 0.7)):
             raise UnknownOption(f"gen_with_tools() has no option {name!r}{hint}")
     for name, usual in (("n", 1), ("stream", False)):
         if options.get(name, usual) != usual:
@@ -153,9 +153,9 @@ def _place(first: Generation) -> tuple[str, int] | None:
     return (call.file, call.line) if call.file is not None and call.line is not None else None
 
 
-def _begin_with(frame: Frame, messages: Said) -> None:
-    node, given = said_to(messages, frame.run.recent)
-    frame.prompt = Prompt(nodes_of(None, given) if given is not None else node)
+def _begin_with(frame: Frame, messages: PromptSource) -> None:
+    node, rendered = explicit_prompt(messages, frame.run.recent)
+    frame.prompt = Prompt(nodes_of(None, rendered) if rendered is not None else node)
     frame.origin = frame.prompt.tip
 
 
@@ -236,15 +236,15 @@ class ToolLoop(Task):
         return self.answers[-1]._pending.answered_by() if self.answers else (self.address,)
 
     def prompt_place(self, voice: Voice) -> Part:
-        return Kept(self, _conversation, voice)
+        return PendingPlace(self, _conversation, voice)
 
 
 def _conversation(pending: Promise) -> list[PromptNode]:
     """The conversation of a finished loop: calls, results, and the answer."""
     assert isinstance(pending, ToolLoop)
     tip = pending.frame.tip()
-    said = tip.since(pending.frame.origin) if tip is not None else []
-    return [*said, PromptNode(None, _ANSWERING, pending)]
+    nodes = tip.since(pending.frame.origin) if tip is not None else []
+    return [*nodes, PromptNode(None, _ANSWERING, pending)]
 
 
 _ANSWERING = Voice("assistant", None, UNFORMATTED)

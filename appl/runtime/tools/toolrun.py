@@ -44,11 +44,11 @@ class Job:
     def __init__(
         self,
         calls: Sequence[tuple[ToolCall, Tool | None]],
-        known: Sequence[str],
+        names: Sequence[str],
         parallel: bool | None,
         timeout: float | None,
     ) -> None:
-        self._calls, self._known = calls, known
+        self._calls, self._known = calls, names
         self._parallel, self._timeout = parallel, timeout
         self._started: list[ToolRun] = []
 
@@ -112,9 +112,9 @@ class ToolRun(EffectTask):
         self._changed = ""
         self.asking: Fiber | None = None
 
-    def begin(self, known: Sequence[str], here_now: bool) -> None:
+    def begin(self, names: Sequence[str], here_now: bool) -> None:
         """Check the call, and run it or take its result from a record; it may need approval."""
-        arguments, problem = self._read(known)
+        arguments, problem = self._read(names)
         if self.tool is None or self.tool.approval is None or problem:
             self.start(arguments, problem, here_now)
             return
@@ -152,12 +152,12 @@ class ToolRun(EffectTask):
             at_once = here_now or effect == "refused"
             self.expect(name, text, at_once, start, lambda: may_ask(function))
 
-    def _read(self, known: Sequence[str]) -> tuple[dict[str, object], str]:
+    def _read(self, names: Sequence[str]) -> tuple[dict[str, object], str]:
         """The arguments of the call, or its error."""
         if self.tool is None:
-            has = f"there are: {', '.join(known)}" if known else "there are none"
+            has = f"there are: {', '.join(names)}" if names else "there are none"
             name = self.call.name
-            return {}, f"there is no tool {shown(name)} ({has}){nearest(name, known)}"
+            return {}, f"there is no tool {shown(name)} ({has}){nearest(name, names)}"
         try:
             return self.tool.reader.read(self.call.arguments), ""
         except BadArguments as error:
@@ -332,10 +332,10 @@ def described(error: BaseException) -> str:
     """An exception by its type and, where it says something, its words."""
     kind = type(error).__name__
     try:
-        said = str(error)
+        message = str(error)
     except Exception:
         return kind
-    return f"{kind}: {said}" if said else kind
+    return f"{kind}: {message}" if message else kind
 
 
 def text_of(value: object) -> str:

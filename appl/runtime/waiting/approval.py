@@ -36,11 +36,11 @@ class Approval:
 
     def question_for(self, tool: Tool, arguments: Mapping[str, object]) -> str | None:
         """The question about a call with *arguments*; ``None`` if it needs no approval."""
-        asked = self.when(**arguments) if self.when is not None else True
-        if not asked:
+        verdict = self.when(**arguments) if self.when is not None else True
+        if not verdict:
             return None
-        if isinstance(asked, str):
-            return asked
+        if isinstance(verdict, str):
+            return verdict
         if self.question is not None:
             return self.question.format(**arguments)
         shown = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
@@ -118,18 +118,18 @@ def _decide(run: ToolRun, text: str, arguments: dict[str, object], here_now: boo
     """Ask, wait for the answer, and begin the tool or refuse its call."""
     tool = run.tool
     assert tool is not None and tool.approval is not None
-    given: dict[str, Any] = json.loads(run.call.arguments or "{}")
+    call_arguments: dict[str, Any] = json.loads(run.call.arguments or "{}")
     form = Form("approval", schema=tool.parameters)
-    made = put(
+    question_wait = put(
         run.run, run, text, form,
-        expires=tool.approval.expires, tool=tool.name, arguments=given,
+        expires=tool.approval.expires, tool=tool.name, arguments=call_arguments,
     )  # fmt: skip
     try:
-        wait(made)
+        wait(question_wait)
     finally:
         run.strand = run.asking = None
-        made.left()
-    answer = answer_of(made)
+        question_wait.left()
+    answer = answer_of(question_wait)
     value = answer["value"]
     if answer.get("expired"):
         run.start(arguments, f"{tool.name} was not called: nobody approved it in time", here_now)

@@ -43,10 +43,10 @@ class Form:
         return data
 
     @classmethod
-    def of_data(cls, data: object, given: object = None) -> Form:
+    def of_data(cls, data: object, arguments: object = None) -> Form:
         """The form of ``as_data``; of anything else any text will do.
 
-        *given* are the arguments of the tool that is to be approved.
+        *arguments* are the arguments of the tool that is to be approved.
         """
         if not isinstance(data, Mapping) or data.get("kind") not in _KINDS:
             return cls("text")
@@ -55,7 +55,7 @@ class Form:
             data["kind"],
             schema if isinstance(schema, Mapping) else None,
             tuple(options) if isinstance(options, list | tuple) else (),
-            given if isinstance(given, Mapping) else {},
+            arguments if isinstance(arguments, Mapping) else {},
         )
 
     @property

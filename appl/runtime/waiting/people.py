@@ -148,14 +148,14 @@ def put(
         return {**data, "about": about, "due": due}
 
     moment = Moment(observer.address, ASKED, ordinal, about=about)
-    asked = run.outside.world.see(moment, new)
-    if not isinstance(asked, Mapping):
-        raise TraceCorrupt(f"a recorded question at {observer.address} is none: {asked!r:.80}")
+    question = run.outside.world.see(moment, new)
+    if not isinstance(question, Mapping):
+        raise TraceCorrupt(f"a recorded question at {observer.address} is none: {question!r:.80}")
     entry = Awaited(
         observer.address,
         "approval" if tool else "question",
         text,
-        moment_of(asked.get("due")),
+        moment_of(question.get("due")),
     )
 
     def live(wait: Wait) -> None:
@@ -163,9 +163,9 @@ def put(
             unasked(ordinal)
         _ask(wait, Question(wait, data))
 
-    made = Wait(run, observer, ANSWERED, ordinal, entry, live)
-    made.begin()
-    return made
+    begun = Wait(run, observer, ANSWERED, ordinal, entry, live)
+    begun.begin()
+    return begun
 
 
 def _ask(wait: Wait, question: Question) -> None:
@@ -176,9 +176,9 @@ def _ask(wait: Wait, question: Question) -> None:
     if wait.run.is_isolated and not _hosts:
         return
     if _hosts:
-        host, taken = _hosts[-1], [True]
-        wait.attended = lambda: taken[0]
-        threads.work(lambda: _tell(wait, question, host, taken))
+        host, attended = _hosts[-1], [True]
+        wait.attended = lambda: attended[0]
+        threads.work(lambda: _tell(wait, question, host, attended))
         return
     from appl.runtime.waiting import terminal  # few programs ask at one
 
@@ -190,25 +190,25 @@ def _expire(wait: Wait) -> None:
         wait.come({**answer_data(None, "", "time"), "expired": True})
 
 
-def _tell(wait: Wait, question: Question, host: Host, taken: list[bool]) -> None:
+def _tell(wait: Wait, question: Question, host: Host, attended: list[bool]) -> None:
     try:
-        taken[0] = host(question) is not False
+        attended[0] = host(question) is not False
     except Exception as error:
-        taken[0] = False
+        attended[0] = False
         wait.run.reporter.warn(
             question.address,
             f"on_question: the host failed on this question, which is open: {error!r}",
         )
-    if not taken[0]:
+    if not attended[0]:
         wait.run.outside.look_soon()
 
 
 def answer_of(wait: Wait) -> Mapping[str, Any]:
     """The recorded answer that *wait* has got. Raises ``TraceCorrupt``, ``RunWaiting``."""
-    found = wait.value()
-    if not isinstance(found, Mapping) or "value" not in found:
-        raise TraceCorrupt(f"a recorded answer at {wait.address} is none: {found!r:.80}")
-    return found
+    answer = wait.value()
+    if not isinstance(answer, Mapping) or "value" not in answer:
+        raise TraceCorrupt(f"a recorded answer at {wait.address} is none: {answer!r:.80}")
+    return answer
 
 
 # -- for programs
@@ -285,24 +285,24 @@ class _Asking:
     def waited(self) -> Any:
         """The answer, in a synchronous program."""
         while True:
-            made = self._put()
+            question = self._put()
             try:
-                wait(made)
+                wait(question)
             finally:
-                made.left()
-            read, value = self._read(made)
+                question.left()
+            read, value = self._read(question)
             if read:
                 return value
 
     async def awaited(self) -> Any:
         """The answer, in a coroutine."""
         while True:
-            made = self._put()
+            question = self._put()
             try:
-                await arrive(made)
+                await arrive(question)
             finally:
-                made.left()
-            read, value = self._read(made)
+                question.left()
+            read, value = self._read(question)
             if read:
                 return value
 
@@ -321,12 +321,12 @@ class _Asking:
         if self._frame in running:
             tell_asking(self._frame, ordinal, self._place.address)
 
-    def _read(self, made: Wait) -> tuple[bool, Any]:
+    def _read(self, question: Wait) -> tuple[bool, Any]:
         """The answer, if it is of the type."""
-        answer = answer_of(made)
+        answer = answer_of(question)
         if answer.get("expired"):
             if self._default is _NOTHING:
-                raise QuestionExpired(f"nobody answered in time: {self._text} ({made.address})")
+                raise QuestionExpired(f"nobody answered in time: {self._text} ({question.address})")
             return True, self._default
         value = answer["value"]
         if self._options is not None:
@@ -338,7 +338,7 @@ class _Asking:
             kind = bool if self._form.kind == "yes or no" else str
             if isinstance(value, kind):
                 return True, value
-            raise TraceCorrupt(f"a recorded answer at {made.address} is none: {value!r:.80}")
+            raise TraceCorrupt(f"a recorded answer at {question.address} is none: {value!r:.80}")
         try:
             return True, self._shape.object_of(json.dumps(value))
         except ValueError as error:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 def attend(waits: Waits, wait: Wait, question: Question) -> None:
     """Have *question* asked at the terminal, if the process has one."""
-    asker = next((each for each in waits.askers if isinstance(each, Terminal)), None)
+    asker = next(
+        (asker_found for asker_found in waits.askers if isinstance(asker_found, Terminal)), None
+    )
     if asker is None:
         if not _is_there():
             return

@@ -54,10 +54,10 @@ def _begun(frame: Frame, when: float | None, seconds: float) -> Wait:
     def fixed() -> dict[str, object]:
         return {"due": wall_clock.now() + seconds if when is None else when, "about": about}
 
-    found = outside.world.see(Moment(frame.address, DUE, ordinal, about=about), fixed)
-    due = moment_of(found.get("due")) if isinstance(found, Mapping) else None
+    recorded_time = outside.world.see(Moment(frame.address, DUE, ordinal, about=about), fixed)
+    due = moment_of(recorded_time.get("due")) if isinstance(recorded_time, Mapping) else None
     if due is None:
-        raise TraceCorrupt(f"a recorded time at {frame.address} is none: {found!r:.80}")
+        raise TraceCorrupt(f"a recorded time at {frame.address} is none: {recorded_time!r:.80}")
     entry = Awaited(frame.address, "time", f"until {_in_words(due)}", due)
     moment = Wait(frame.run, frame, SLEEP, ordinal, entry, _alarm)
     moment.begin()

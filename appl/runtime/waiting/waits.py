@@ -67,8 +67,8 @@ class Wait(Promise):
             waits_of(self.run).add(self)
             self._live(self)
 
-    def _told(self, told: object) -> None:
-        self.finish(Error(told) if isinstance(told, BaseException) else _COME)
+    def _told(self, news: object) -> None:
+        self.finish(Error(news) if isinstance(news, BaseException) else _COME)
 
     def come(self, value: object) -> bool:
         """Have the program told *value*; false if it was told something before. From any thread."""
@@ -190,9 +190,9 @@ class Waits:
 
     def entries(self) -> list[Awaited]:
         """What the run waits for, in the order of addresses."""
-        found = [wait.entry for wait in tuple(self.open.values())]
-        found += [entry for source in self.sources for entry in source()]
-        return sorted(found, key=lambda entry: entry.address)
+        entries = [wait.entry for wait in tuple(self.open.values())]
+        entries += [entry for source in self.sources for entry in source()]
+        return sorted(entries, key=lambda entry: entry.address)
 
     def _nothing_goes_on(self, run: Run, entries: list[Awaited]) -> bool:
         if run.outside.alarms:  # each has the run looked at when it is over
@@ -258,7 +258,7 @@ def _tasks(run: Run) -> Iterator[Task]:
 
 def waits_of(run: FrameRun) -> Waits:
     """The open waits of *run*; they are looked after from the first call on."""
-    found = vars(run).get("waits")
-    if found is None:
-        found = vars(run).setdefault("waits", Waits(cast("Run", run)))
-    return cast(Waits, found)
+    waits = vars(run).get("waits")
+    if waits is None:
+        waits = vars(run).setdefault("waits", Waits(cast("Run", run)))
+    return cast(Waits, waits)

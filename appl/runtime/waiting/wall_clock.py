@@ -38,11 +38,11 @@ class SystemClock:
 
         def look() -> None:
             # In steps: a machine that sleeps has its timers late, and the time of day may be set.
-            left = when - self.now()
-            if left <= 0:
+            remaining_s = when - self.now()
+            if remaining_s <= 0:
                 act()
             else:
-                io.loop.call_later(min(left, _STEP_S), look)
+                io.loop.call_later(min(remaining_s, _STEP_S), look)
 
         io.send(look)
 

@@ -48,38 +48,38 @@ def aligned(a: Sequence[RecordedCall], b: Sequence[RecordedCall]) -> list[Pair]:
     another ordinal; the same functions and content, so other occurrences; the same address; the
     same content anywhere.
     """
-    left, partner = dict.fromkeys(range(len(a))), dict[int, int]()
+    unpaired, partner = dict.fromkeys(range(len(a))), dict[int, int]()
     for key in (_in_place, _in_scope, _in_function, _at_address, _of_content):
-        _claim(a, b, left, partner, key)
+        _claim(a, b, unpaired, partner, key)
     pairs = [Pair(a[partner[i]] if i in partner else None, call) for i, call in enumerate(b)]
-    return pairs + [Pair(a[i], None) for i in left]
+    return pairs + [Pair(a[i], None) for i in unpaired]
 
 
 def _claim(
     a: Sequence[RecordedCall],
     b: Sequence[RecordedCall],
-    left: dict[int, None],
+    unpaired: dict[int, None],
     partner: dict[int, int],
     key: Callable[[RecordedCall], Hashable],
 ) -> None:
     """Pair the calls with the same *key* that are not paired yet, in the order of both runs."""
-    known = _by_key(a, left, key)
+    by_key = _by_key(a, unpaired, key)
     for i, call in enumerate(b):
         if i in partner:
             continue
-        found = known.get(key(call))
-        if found:
-            partner[i] = found.popleft()
-            del left[partner[i]]
+        candidates = by_key.get(key(call))
+        if candidates:
+            partner[i] = candidates.popleft()
+            del unpaired[partner[i]]
 
 
 def _by_key(
-    calls: Sequence[RecordedCall], left: Iterable[int], key: Callable[[RecordedCall], Hashable]
+    calls: Sequence[RecordedCall], unpaired: Iterable[int], key: Callable[[RecordedCall], Hashable]
 ) -> dict[Hashable, deque[int]]:
-    known: dict[Hashable, deque[int]] = {}
-    for i in left:
-        known.setdefault(key(calls[i]), deque()).append(i)
-    return known
+    by_key: dict[Hashable, deque[int]] = {}
+    for i in unpaired:
+        by_key.setdefault(key(calls[i]), deque()).append(i)
+    return by_key
 
 
 def _in_place(call: RecordedCall) -> Hashable:

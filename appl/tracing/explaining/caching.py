@@ -49,10 +49,10 @@ class CacheReport:
         if 0 < self.unpriced < self.calls:
             amount += f", {self.unpriced} calls unpriced"
         wrote = f", {self.written:,} written" if self.written else ""
-        found = [f"cache: {self.read:,} of {self.prompt:,} prompt tokens read{wrote}; {amount}"]
+        lines = [f"cache: {self.read:,} of {self.prompt:,} prompt tokens read{wrote}; {amount}"]
         for reason, count in self.misses.most_common():
-            found.append(f"  read nothing, {count} {'call' if count == 1 else 'calls'}: {reason}")
-        return found
+            lines.append(f"  read nothing, {count} {'call' if count == 1 else 'calls'}: {reason}")
+        return lines
 
     def as_data(self) -> dict[str, object]:
         """The report as JSON-ready data; savings that are unknown for all calls are null."""
@@ -68,20 +68,20 @@ class CacheReport:
 
 def cache_report(calls: Iterable[RecordedCall], price_of: PriceOf) -> CacheReport:
     """The report of *calls* that asked a provider in this run."""
-    found, earlier = CacheReport(), dict[object, list[RecordedCall]]()
-    asked = [call for call in calls if call.source is None and call.response is not None]
-    for call in sorted(asked, key=lambda call: (call.incarnation, call.started or 0)):
+    report, earlier = CacheReport(), dict[object, list[RecordedCall]]()
+    paid_calls = [call for call in calls if call.source is None and call.response is not None]
+    for call in sorted(paid_calls, key=lambda call: (call.incarnation, call.started or 0)):
         response = call.response
         assert response is not None
         before = earlier.setdefault(_beginning(call), [])
         if response.usage.prompt_tokens is not None and response.usage.cached_tokens is not None:
-            _count(found, call, response, before, price_of)
+            _count(report, call, response, before, price_of)
         before.append(call)
-    return found
+    return report
 
 
 def _count(
-    found: CacheReport,
+    report: CacheReport,
     call: RecordedCall,
     response: Response,
     before: list[RecordedCall],
@@ -89,18 +89,18 @@ def _count(
 ) -> None:
     usage = response.usage
     prompt, read = usage.prompt_tokens or 0, usage.cached_tokens or 0
-    found.calls += 1
-    found.prompt += prompt
-    found.read += read
-    found.written += usage.all_written_tokens or 0
+    report.calls += 1
+    report.prompt += prompt
+    report.read += read
+    report.written += usage.all_written_tokens or 0
     price = price_of(call.model or response.model) or price_of(response.model)
     saved = None if price is None else _saved(price, response)
     if saved is None:
-        found.unpriced += 1
+        report.unpriced += 1
     else:
-        found.saved += saved
+        report.saved += saved
     if not read and prompt >= LEAST:
-        found.misses[response.cache_miss or _reason(call, before)] += 1
+        report.misses[response.cache_miss or _reason(call, before)] += 1
 
 
 def _saved(price: Price, response: Response) -> int | None:
@@ -126,7 +126,11 @@ def _reason(call: RecordedCall, before: list[RecordedCall]) -> str:
     started = call.started or 0
     if not before:
         return "the first one with its beginning"
-    ended = [each.ended for each in before if each.ended is not None and each.ended <= started]
+    ended = [
+        earlier.ended
+        for earlier in before
+        if earlier.ended is not None and earlier.ended <= started
+    ]
     if not ended:
         return "sent before the answer to another one with its beginning"
     if started - max(ended) > _KEPT_S * 1_000_000:

@@ -25,57 +25,57 @@ def explained(rerunner: Rerunner, calls: Iterable[LiveCall]) -> list[LiveCall]:
 
 def _cause(rerunner: Rerunner, live: LiveCall) -> str:
     assert live.request is not None
-    found = rerunner.trace.by_address.get(live.address)
-    given = rerunner.amended.get(live.address, {})
-    return cause_of(rerunner.trace, live.request, found, given)
+    recorded = rerunner.trace.by_address.get(live.address)
+    changes = rerunner.amended.get(live.address, {})
+    return cause_of(rerunner.trace, live.request, recorded, changes)
 
 
 def cause_of(
-    trace: Trace, request: Request, found: RecordedCall | None, given: dict[str, object]
+    trace: Trace, request: Request, recorded: RecordedCall | None, changes: dict[str, object]
 ) -> str:
-    """Why *request* is not answered by *found*, the record of its place.
+    """Why *request* is not answered by *recorded*, the record of its place.
 
-    *given* are the options that the user has set for it.
+    *changes* are the options that the user has set for it.
     """
-    if found is None:
+    if recorded is None:
         return "new"
-    if found.started is None:
+    if recorded.started is None:
         return "had no prompt then"
-    if found.content != trace.content_of(request):
-        return changed(request, found, given, readable=not trace.private)
-    if found.outcome is None:
+    if recorded.content != trace.content_of(request):
+        return changed(request, recorded, changes, readable=not trace.private)
+    if recorded.outcome is None:
         return "was in flight"
-    if found.outcome == "failed":
-        return f"failed then ({type(found.error).__name__})"
-    if found.outcome == "cancelled":
+    if recorded.outcome == "failed":
+        return f"failed then ({type(recorded.error).__name__})"
+    if recorded.outcome == "cancelled":
         return CANCELLED
-    if found.lost:
-        return f"its answer held {', '.join(sorted(set(found.lost)))}, which was masked"
-    if request.n > found.n:
-        return f"{request.n - found.n} of {request.n} samples are new"
-    return "its record answers another call" if found.ordinal == request.ordinal else "moved"
+    if recorded.lost:
+        return f"its answer held {', '.join(sorted(set(recorded.lost)))}, which was masked"
+    if request.n > recorded.n:
+        return f"{request.n - recorded.n} of {request.n} samples are new"
+    return "its record answers another call" if recorded.ordinal == request.ordinal else "moved"
 
 
 def changed(
-    request: Request, found: RecordedCall, given: dict[str, object], *, readable: bool = True
+    request: Request, record: RecordedCall, changes: dict[str, object], *, readable: bool = True
 ) -> str:
-    """The first difference between *request* and the record *found*: prompt, model, then options.
+    """The first difference between *request* and *record*: prompt, model, then options.
 
     The prompts of a private trace are not *readable*: they differ if nothing else does.
     """
-    prompt = _prompt(request.messages, found.messages) if readable else ""
+    prompt = _prompt(request.messages, record.messages) if readable else ""
     if prompt:
         return prompt
-    for name, now, then in settings(request, found):
+    for name, now, then in settings(request, record):
         if now != then:
-            return _put(name, then, now, given)
+            return _put(name, then, now, changes)
     return "prompt changed"
 
 
-def _put(name: str, then: object, now: object, given: dict[str, object]) -> str:
+def _put(name: str, then: object, now: object, changes: dict[str, object]) -> str:
     if name in ("schema", "tools", "regex", "grammar", "choices"):
         return f"{name} changed"
-    return f"{'set ' if name in given else ''}{name} {_short(then)} -> {_short(now)}"
+    return f"{'set ' if name in changes else ''}{name} {_short(then)} -> {_short(now)}"
 
 
 def _short(value: object) -> str:
@@ -106,7 +106,7 @@ def _place(now: Messages | None, index: int, at: int) -> str:
             part += 1
             inside = span is None or at < span.end or span is spans[-1]
             if number == index and inside:
-                said = f", text from {span.call.lstrip('/')}" if span and span.call else ""
+                source_text = f", text from {span.call.lstrip('/')}" if span and span.call else ""
                 at_line = f", {span.file}:{span.line}" if span and span.file else ""
-                return f"prompt changed at part {part}{said}{at_line}"
+                return f"prompt changed at part {part}{source_text}{at_line}"
     return f"prompt changed at message {index + 1}"

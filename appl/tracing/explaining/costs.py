@@ -49,16 +49,16 @@ _MODELS, _OTHERS = 1000, "(others)"
 
 def prices_of(header: Mapping[str, object]) -> dict[str, Price]:
     """The prices in a recorded run's settings, by model and by its name within the backend."""
-    settings, found = header.get("settings"), dict[str, Price]()
+    settings, prices = header.get("settings"), dict[str, Price]()
     begins = f"{header.get('backend')}/"
     for key, row in settings.items() if isinstance(settings, dict) else ():
         name = key.removeprefix("prices.")
         price = _price(row) if name != key else None
         if price is not None:
-            found[name] = price
+            prices[name] = price
             if name.startswith(begins):
-                found[name.removeprefix(begins)] = price
-    return found
+                prices[name.removeprefix(begins)] = price
+    return prices
 
 
 def _price(row: object) -> Price | None:
@@ -84,10 +84,10 @@ class Density:
         response = call.response
         if response is None or call.source is not None or call.n != 1 or response.reused:
             return
-        tokens, said = response.usage.prompt_tokens, call.messages
+        tokens, messages = response.usage.prompt_tokens, call.messages
         if tokens is None or response.usage.completion_tokens is None or call.ended is None:
             return
-        if said is None or any(message.media for message in said):
+        if messages is None or any(message.media for message in messages):
             return
         ratio = tokens / _estimated(call)
         if ratio > 1:
@@ -104,9 +104,9 @@ class Density:
                 most = max(most, ratio)
                 grown.append((time, most))
             self._grown[incarnation] = grown
-        found = self._grown[incarnation]
-        before = len(found) if at is None else bisect_right(found, (at, math.inf))
-        return found[before - 1][1] if before else 1.0
+        densities = self._grown[incarnation]
+        before = len(densities) if at is None else bisect_right(densities, (at, math.inf))
+        return densities[before - 1][1] if before else 1.0
 
 
 @dataclass(slots=True)
@@ -128,9 +128,9 @@ def terms_of(header: Mapping[str, object], *, opened: bool = False) -> Terms:
     """The terms that *header* states; *opened* where a private record was read with its key."""
     profile = header.get("profile")
     context = profile.get("context") if isinstance(profile, dict) else None
-    known = isinstance(context, int) and not isinstance(context, bool)
+    is_number = isinstance(context, int) and not isinstance(context, bool)
     legible = opened or "privacy" not in header
-    return Terms(prices_of(header), context if known else None, legible)
+    return Terms(prices_of(header), context if is_number else None, legible)
 
 
 @dataclass(slots=True)
@@ -273,21 +273,21 @@ def of_totals(models: Mapping[str, Totals], terms: Terms) -> Costs | None:
     """
     costs = Costs(terms, _spent(combined(models.values())))
     costs.models = {name: Costs(terms, _spent(totals)) for name, totals in models.items()}
-    is_known = all(name and _tells(totals, terms) for name, totals in models.items())
-    return costs if is_known else None
+    is_complete = all(name and _tells(totals, terms) for name, totals in models.items())
+    return costs if is_complete else None
 
 
 def _tells(totals: Totals, terms: Terms) -> bool:
-    asked_once = totals.calls == totals.answered == totals.attempts
+    is_single_attempt = totals.calls == totals.answered == totals.attempts
     elsewhere = totals.attempts_failed or totals.reused or totals.recalled or totals.in_doubt
     unknown = totals.unknown
     silent = unknown["prompt_tokens"] and unknown["completion_tokens"] and totals.cost_unknown
     priced = terms.prices and totals.cost_unknown
-    return asked_once and not (elsewhere or silent or priced)
+    return is_single_attempt and not (elsewhere or silent or priced)
 
 
 def _spent(totals: Totals) -> UsageSum:
-    silent = {name: totals.calls - said for name, said in totals.classes_known.items()}
+    silent = {name: totals.calls - reported for name, reported in totals.classes_known.items()}
     unknown = {**totals.unknown, "cost": totals.cost_unknown, **silent}
     return UsageSum(
         totals.calls, cost=totals.cost, unknown=unknown, **totals.tokens, **totals.classes
@@ -310,8 +310,8 @@ def entries(call: RecordedCall, terms: Terms) -> Iterable[Entry]:
         return
     usage = response.usage
     if usage.prompt_tokens is None and usage.completion_tokens is None and response.cost is None:
-        said = _said_tokens(response) if terms.legible else None
-        guess = Usage(_prompt_tokens(call, terms), said)
+        reported = _said_tokens(response) if terms.legible else None
+        guess = Usage(_prompt_tokens(call, terms), reported)
         yield "estimated", guess, price.cost(guess) if price else None
         return
     yield "spent", usage, _cost(response, price)
@@ -360,16 +360,16 @@ def _doubtful(call: RecordedCall, attempt: Attempt, price: Price | None, terms: 
     Where the record does not say how long the prompt was, or how long the answer may have been,
     that is unknown, and the cost with it.
     """
-    given, context = call.sampling, terms.context
+    sampling, context = call.sampling, terms.context
     prompt = _prompt_tokens(call, terms, attempt.at)
     if prompt is None:  # what of the context is left for the answer is not known either
         context = None
-    choices = strings(given, "choices")
-    asked, answer = most_tokens(prompt or 0, call.n, choices, max_tokens(given), context)
-    used = Usage(None if prompt is None else asked, None if withheld(given) else answer)
+    choices = strings(sampling, "choices")
+    prompt_most, answer = most_tokens(prompt or 0, call.n, choices, max_tokens(sampling), context)
+    used = Usage(None if prompt is None else prompt_most, None if withheld(sampling) else answer)
     if price is None or used.prompt_tokens is None or used.completion_tokens is None:
         return "in_doubt", used, None
-    way = tier(given) or ("batch" if call.address in terms.batched else "")
+    way = tier(sampling) or ("batch" if call.address in terms.batched else "")
     return "in_doubt", used, price.most(used.prompt_tokens, used.completion_tokens, way)
 
 
@@ -412,10 +412,10 @@ def shown(amount: UsageSum, kind: str = "spent") -> str:
 
 def _money(amount: UsageSum, most: str) -> str:
     """The cost of *amount*; *most* says already what kind of bound a sum is."""
-    known, unknown = amount.known("cost"), amount.unknown["cost"]
+    certain, unknown = amount.known("cost"), amount.unknown["cost"]
     if most and unknown:
-        return f"{money(known)} and an unknown rest"
-    return total(known, unknown)
+        return f"{money(certain)} and an unknown rest"
+    return total(certain, unknown)
 
 
 def _tokens(amount: UsageSum, name: str) -> str:

@@ -66,7 +66,7 @@ class Critical:
 
     def as_data(self, most: int | None = None) -> dict[str, object]:
         """The path as JSON-ready data, at most *most* segments of it, the longest."""
-        kept = longest(self.segments, most)
+        segments = longest(self.segments, most)
         return {
             "duration_us": self.duration,
             "kinds_us": self.kinds,
@@ -79,7 +79,7 @@ class Critical:
                     "address": segment.address or None,
                     "where": segment.where or None,
                 }
-                for segment in kept
+                for segment in segments
             ],
             "order_waits": [
                 {
@@ -121,13 +121,13 @@ def _predicted(graph: MomentGraph, waits: list[tuple[int, int]]) -> list[OrderWa
     if not waits:
         return []
     model, address, where = RunModel(graph), graph.steps.address, graph.steps.where
-    found = [
+    predicted = [
         OrderWait(
             address[step], where[step], address[other], where[other], model.beside(step, other)
         )
         for step, other in waits
     ]
-    return sorted(found, key=lambda wait: wait.predicted)
+    return sorted(predicted, key=lambda wait: wait.predicted)
 
 
 def _walk(graph: MomentGraph) -> tuple[list[Segment], list[tuple[int, int]]]:
@@ -155,8 +155,8 @@ def _walk(graph: MomentGraph) -> tuple[list[Segment], list[tuple[int, int]]]:
         since = graph.begin if previous is None else graph.at[previous]
         kind = "delivery" if what == TOLD and previous == ready else "program"
         if at > since:
-            whose = graph.step(previous) if kind == "delivery" and previous else step
-            segments.append(Segment(kind, since, at, steps.address[whose], steps.where[whose]))
+            owner = graph.step(previous) if kind == "delivery" and previous else step
+            segments.append(Segment(kind, since, at, steps.address[owner], steps.where[owner]))
         index = previous
     segments.reverse()
     waits.sort(key=lambda wait: -wait[0])

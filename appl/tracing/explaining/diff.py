@@ -110,13 +110,13 @@ class Diff:
 
     def root(self, difference: Difference) -> str:
         """The first cause of *difference*: follows the first of its causes back."""
-        known = {other.address: other for other in self.differences}
-        seen = {difference.address}
+        by_address = {other.address: other for other in self.differences}
+        visited = {difference.address}
         while difference.causes:
-            before = known.get(difference.causes[0])
-            if before is None or before.address in seen:
+            before = by_address.get(difference.causes[0])
+            if before is None or before.address in visited:
                 return difference.causes[0]
-            seen.add(before.address)
+            visited.add(before.address)
             difference = before
         return difference.address
 
@@ -176,7 +176,7 @@ class _Comparison:
 
     def diff(self) -> Diff:
         self._compare_ends()
-        found = [*self._of_header(), *self._of_observations()]
+        differences = [*self._of_header(), *self._of_observations()]
         events: list[tuple[tuple[float, int], Difference | None]] = []
         for i, pair in enumerate(self._pairs):
             events.append(((_start(pair), i), self._of_call(pair)))
@@ -184,11 +184,11 @@ class _Comparison:
             events.append(((self._tool_start(address), i), self._of_tool(address)))
         for _, difference in sorted(events, key=lambda event: event[0]):
             if difference is not None:
-                found.append(difference)
+                differences.append(difference)
         same = sum(1 for p in self._pairs if p.a and p.b and p.address not in self._changed)
-        kept = [difference for difference in found if not self._ignored(difference)]
+        shown = [difference for difference in differences if not self._ignored(difference)]
         both = self._both
-        return Diff(self._a, self._b, _closed(kept), same + len(both.equal), both.calls)
+        return Diff(self._a, self._b, _closed(shown), same + len(both.equal), both.calls)
 
     # -- what came out
 
@@ -235,81 +235,88 @@ class _Comparison:
 
     def _of_call(self, pair: Pair) -> Difference | None:
         call = pair.call
-        asked, came = self._changes(pair)
+        input_changes, came = self._changes(pair)
         was = pair.a.address if pair.a is not None and pair.moved else ""
-        how: How = "changed" if asked or came else "moved"
+        how: How = "changed" if input_changes or came else "moved"
         if pair.a is None or pair.b is None:
             how = "added" if pair.a is None else "removed"
-        elif not asked and not came and not was:
+        elif not input_changes and not came and not was:
             return None
-        if asked or came:
+        if input_changes or came:
             self._changed.add(pair.address)
-        found = Difference("call", how, pair.address, call.where, was, [*asked, *came])
+        difference = Difference("call", how, pair.address, call.where, was, [*input_changes, *came])
         if how in ("added", "removed"):
-            found.parts = [only(call, how == "added")]
-        if asked or how != "changed":
-            self._explain(pair, asked, found)
-        return found
+            difference.parts = [only(call, how == "added")]
+        if input_changes or how != "changed":
+            self._explain(pair, input_changes, difference)
+        return difference
 
     def _of_tool(self, address: str) -> Difference | None:
         a, b = self._a.tools.get(address), self._b.tools.get(address)
         used = b or a
         assert used is not None
         if a is None or b is None:
-            found = Difference("tool", "added" if a is None else "removed", address, used.where)
-            self._after(found, float(used.started or 0))
-            return found
-        asked = [] if a.arguments == b.arguments else [Part("arguments", a.arguments, b.arguments)]
-        parts = [*asked, *([] if "answers" in self._ignore else self._came.get(address, []))]
+            difference = Difference(
+                "tool", "added" if a is None else "removed", address, used.where
+            )
+            self._after(difference, float(used.started or 0))
+            return difference
+        argument_changes = (
+            [] if a.arguments == b.arguments else [Part("arguments", a.arguments, b.arguments)]
+        )
+        parts = [
+            *argument_changes,
+            *([] if "answers" in self._ignore else self._came.get(address, [])),
+        ]
         if not parts:
             return None
-        found = Difference("tool", "changed", address, used.where, parts=parts)
-        if asked:
+        difference = Difference("tool", "changed", address, used.where, parts=parts)
+        if argument_changes:
             callers = [
                 name
                 for name, (before, after) in self._texts.items()
                 if calls_tool(before, a) and calls_tool(after, b)
             ]
             if callers:
-                found.causes, found.through = callers[:1], "prompt"
+                difference.causes, difference.through = callers[:1], "prompt"
             else:
-                self._after(found, float(used.started or 0))
-        return found
+                self._after(difference, float(used.started or 0))
+        return difference
 
     # -- what they follow from
 
-    def _explain(self, pair: Pair, asked: list[Part], found: Difference) -> None:
+    def _explain(self, pair: Pair, input_changes: list[Part], difference: Difference) -> None:
         upstream = self._upstream(pair)
-        if pair.a is not None and pair.b is not None and asked:
-            settings = [part for part in asked if not part.name.startswith("message ")]
+        if pair.a is not None and pair.b is not None and input_changes:
+            settings = [part for part in input_changes if not part.name.startswith("message ")]
             heads = [self._head_of(part) for part in settings]
             held = self._held(pair.a, pair.b, upstream)
             if held is not None and None not in heads:
-                found.causes = list(dict.fromkeys([*held, *filter(None, heads)]))
-                found.through = "prompt" if held else "settings"
+                difference.causes = list(dict.fromkeys([*held, *filter(None, heads)]))
+                difference.through = "prompt" if held else "settings"
                 return
-            for part in asked:
-                self._told.setdefault(_like(part), found.address)
+            for part in input_changes:
+                self._told.setdefault(_like(part), difference.address)
         if upstream and self._equal_programs:
-            found.causes, found.through = upstream[:1], "program"
+            difference.causes, difference.through = upstream[:1], "program"
         elif self._equal_programs:
-            self._after(found, _start(pair))
+            self._after(difference, _start(pair))
         else:
-            found.perhaps = upstream[:3]
+            difference.perhaps = upstream[:3]
 
-    def _after(self, found: Difference, start: float) -> None:
-        """Make the nearest earlier difference the cause of *found*, if the programs are equal."""
+    def _after(self, difference: Difference, start: float) -> None:
+        """Make the nearest earlier difference its cause, if the programs are equal."""
         if not self._equal_programs:
             return
-        scope = found.address.rpartition("/")[0]
+        scope = difference.address.rpartition("/")[0]
         behind = bisect_right(self._early, start, key=lambda early: early[0])
         last = self._early[max(behind - _NEAR, 0) : behind]
-        before = [name for _, name in reversed(last) if name != found.address]
+        before = [name for _, name in reversed(last) if name != difference.address]
         near = next((name for name in before if name.startswith(scope + "/")), None)
         if before:
-            found.causes, found.through = [near or before[0]], "program"
+            difference.causes, difference.through = [near or before[0]], "program"
         elif self._heads:
-            found.causes, found.through = [self._heads[0].name], "settings"
+            difference.causes, difference.through = [self._heads[0].name], "settings"
 
     def _head_of(self, part: Part) -> str | None:
         """The setting of the whole run that explains a *part* of a call."""
@@ -318,22 +325,22 @@ class _Comparison:
 
     def _upstream(self, pair: Pair) -> list[str]:
         """The calls with differing answers in this prompt, or in the prompts that led to it."""
-        found: list[str] = []
+        upstream: list[str] = []
         todo: list[Iterable[str]] = [self._edges(pair)]
-        seen = {pair.address}
+        visited = {pair.address}
         for edges in todo:
             for address in edges:
-                if address in seen or len(seen) > _FOLLOWED:
+                if address in visited or len(visited) > _FOLLOWED:
                     continue
-                seen.add(address)
+                visited.add(address)
                 if address in self._texts:
-                    found.append(address)
+                    upstream.append(address)
                 if address in self._of:
                     todo.append(self._edges(self._of[address]))
                 else:
                     todo.append(self._both.equal.get(address, ()))
-        found += [address for address in self._tools_in(pair) if address not in seen]
-        return found
+        upstream += [address for address in self._tools_in(pair) if address not in visited]
+        return upstream
 
     def _edges(self, pair: Pair) -> Iterator[str]:
         for edge in pair.b.edges if pair.b is not None else ():
@@ -368,10 +375,10 @@ class _Comparison:
                 continue
             if _agree(before, after, *texts, used):
                 continue
-            told = self._told.get(("", *texts))
-            if told is None:
+            explained_at = self._told.get(("", *texts))
+            if explained_at is None:
                 return None
-            used[told] = None
+            used[explained_at] = None
         return list(used)
 
     def _is_of_answers(
@@ -385,15 +392,15 @@ class _Comparison:
         """True if two messages are the same but where they hold answers that differ."""
         if not was or not now or old.tool_calls != new.tool_calls:
             return False
-        found: dict[str, None] = {}
-        a, b = self._outline(old, was, found), self._outline(new, now, found)
+        answers: dict[str, None] = {}
+        a, b = self._outline(old, was, answers), self._outline(new, now, answers)
         if a == b and old.tool_call_id == new.tool_call_id:
-            used.update(found)
+            used.update(answers)
             return True
         return False
 
     def _outline(
-        self, message: Message, spans: Sequence[Span], found: dict[str, None]
+        self, message: Message, spans: Sequence[Span], answers: dict[str, None]
     ) -> list[tuple[str, str]]:
         """The parts of a message: the call of each differing answer, the text of all others."""
         parts: list[tuple[str, str]] = []
@@ -401,7 +408,7 @@ class _Comparison:
             call = self._names.get(span.call, span.call) if span.call is not None else None
             text = message.content[span.start : span.end]
             if call is not None and call in self._texts:
-                found[call] = None
+                answers[call] = None
                 parts.append((call, ""))
             elif parts and not parts[-1][0]:
                 parts[-1] = ("", parts[-1][1] + text)
@@ -411,16 +418,16 @@ class _Comparison:
 
     # -- what is not looked at
 
-    def _ignored(self, found: Difference) -> bool:
+    def _ignored(self, difference: Difference) -> bool:
         ignore = self._ignore
-        if found.kind in ignore or (found.how == "moved" and "places" in ignore):
+        if difference.kind in ignore or (difference.how == "moved" and "places" in ignore):
             return True
-        if found.kind == "tool" and "tools" in ignore:
+        if difference.kind == "tool" and "tools" in ignore:
             return True
-        if found.kind == "observation":
-            timed = "timing" in ignore and found.parts[0].name in _TIMES
+        if difference.kind == "observation":
+            timed = "timing" in ignore and difference.parts[0].name in _TIMES
             return timed or "observations" in ignore
-        return "answers" in ignore and found.through in ("prompt", "program")
+        return "answers" in ignore and difference.through in ("prompt", "program")
 
     def _tool_start(self, address: str) -> float:
         used = self._b.tools.get(address) or self._a.tools[address]
@@ -455,25 +462,27 @@ def _like(part: Part) -> tuple[str, str | None, str | None]:
 
 def _agree(before: _Forms, after: _Forms, old: str, new: str, used: dict[str, None]) -> bool:
     """True if two texts are the same but for answers, which are then *used*."""
-    found: dict[str, None] = {}
-    a, b = before.of(old, found), after.of(new, found)
-    if a != b and found:  # an empty answer leaves no sign
+    answers: dict[str, None] = {}
+    a, b = before.of(old, answers), after.of(new, answers)
+    if a != b and answers:  # an empty answer leaves no sign
         a, b = (_SIGNS.sub("", form) for form in (a, b))
     if a == b:
-        used.update(found)
+        used.update(answers)
     return a == b
 
 
-def _closed(found: list[Difference]) -> list[Difference]:
-    """*found* with causes first, and without causes that are ignored."""
-    known = {difference.address for difference in found}
-    for difference in found:
+def _closed(differences: list[Difference]) -> list[Difference]:
+    """*differences* with causes first, and without causes that are ignored."""
+    addresses = {difference.address for difference in differences}
+    for difference in differences:
         difference.causes = [
-            cause for cause in difference.causes if cause in known and cause != difference.address
+            cause
+            for cause in difference.causes
+            if cause in addresses and cause != difference.address
         ]
         if not difference.causes:
             difference.through = ""
-    return sorted(found, key=lambda difference: bool(difference.causes))
+    return sorted(differences, key=lambda difference: bool(difference.causes))
 
 
 def _start(pair: Pair) -> float:

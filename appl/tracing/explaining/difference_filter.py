@@ -33,11 +33,17 @@ class Sifted:
 def sifted(a: Trace, b: Trace) -> Sifted:
     """The parts of *a* and *b* that differ."""
     counts = len(a.calls), len(b.calls)
-    known = {call.address: _call(call) for call in a.calls}
-    equal = {call.address: call.edges for call in b.calls if known.get(call.address) == _call(call)}
+    calls_before = {call.address: _call(call) for call in a.calls}
+    equal = {
+        call.address: call.edges
+        for call in b.calls
+        if calls_before.get(call.address) == _call(call)
+    }
     tools = _same(map(_tool, a.tools.values()), map(_tool, b.tools.values()))
-    seen = _same(map(_seen, a.observations), map(_seen, b.observations))
-    return Sifted(_left(a, equal, tools, seen), _left(b, equal, tools, seen), counts, equal)
+    observations = _same(map(_seen, a.observations), map(_seen, b.observations))
+    return Sifted(
+        _left(a, equal, tools, observations), _left(b, equal, tools, observations), counts, equal
+    )
 
 
 def unsifted(a: Trace, b: Trace) -> Sifted:
@@ -45,22 +51,26 @@ def unsifted(a: Trace, b: Trace) -> Sifted:
     return Sifted(a, b, (len(a.calls), len(b.calls)))
 
 
-def _left(run: Trace, calls: Container[str], tools: Container[str], seen: Container[str]) -> Trace:
+def _left(
+    run: Trace, calls: Container[str], tools: Container[str], observations: Container[str]
+) -> Trace:
     """The run without these calls, tool calls and observations."""
     return replace(
         run,
         calls=[call for call in run.calls if call.address not in calls],
         tools={address: tool for address, tool in run.tools.items() if address not in tools},
         observations=[
-            observation for observation in run.observations if name_of(observation) not in seen
+            observation
+            for observation in run.observations
+            if name_of(observation) not in observations
         ],
     )
 
 
 def _same(a: Iterable[tuple[str, bytes]], b: Iterable[tuple[str, bytes]]) -> set[str]:
     """The names that have the same digest in both."""
-    known = dict(a)
-    return {name for name, digest in b if known.get(name) == digest}
+    digests = dict(a)
+    return {name for name, digest in b if digests.get(name) == digest}
 
 
 def _call(call: RecordedCall) -> bytes:
@@ -71,8 +81,8 @@ def _tool(used: ToolUse) -> tuple[str, bytes]:
     return used.address, _digest(used.arguments, results(used))
 
 
-def _seen(seen: Observation) -> tuple[str, bytes]:
-    return name_of(seen), _digest(seen.value)
+def _seen(observation: Observation) -> tuple[str, bytes]:
+    return name_of(observation), _digest(observation.value)
 
 
 def _digest(*parts: object) -> bytes:

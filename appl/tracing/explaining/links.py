@@ -19,10 +19,10 @@ class Links:
     @classmethod
     def sized(cls, counts: Iterable[int]) -> Links:
         """Links with these counts for each number, all of them still 0."""
-        made = cls()
-        made.ends.extend(accumulate(counts))
-        made.all = array("q", [0]) * made.ends[-1]
-        return made
+        links = cls()
+        links.ends.extend(accumulate(counts))
+        links.all = array("q", [0]) * links.ends[-1]
+        return links
 
     def __len__(self) -> int:
         return len(self.ends) - 1
@@ -41,11 +41,11 @@ class Links:
         counts = array("q", [0]) * len(self)
         for other in self.all:
             counts[other] += 1
-        made = Links.sized(counts)
-        free, into, first = made.ends[:-1], made.all, 0
+        links = Links.sized(counts)
+        free, into, first = links.ends[:-1], links.all, 0
         for number, until in enumerate(self.ends[1:]):
             for other in self.all[first:until]:
                 into[free[other]] = number
                 free[other] += 1
             first = until
-        return made
+        return links

@@ -93,37 +93,37 @@ class MomentGraph:
 
     def program(self, index: int) -> int | None:
         """The last moment that was told to this one's program, ``None`` for the run's begin."""
-        found = self._before(index)
-        return None if found is None else self._said.all[found[1]]
+        place = self._before(index)
+        return None if place is None else self._said.all[place[1]]
 
     def round(self, index: int) -> Sequence[int]:
         """The answers that the program of a moment got last, between the calls that it began.
 
         It may have waited for each of these answers before it went on.
         """
-        found = self._before(index)
-        if found is None:
+        place = self._before(index)
+        if place is None:
             return ()
-        scope, last = found
-        said, begun = self._said, self._begun
+        scope, last = place
+        answers, begun = self._said, self._begun
         start = begun.ends[scope]
-        since = bisect_left(begun.all, said.all[last], start, begun.ends[scope + 1]) - 1
+        since = bisect_left(begun.all, answers.all[last], start, begun.ends[scope + 1]) - 1
         after = begun.all[since] if since >= start else -1
-        first = bisect_left(said.all, after, said.ends[scope], last)
-        return said.all[max(first, last - _ROUND) : last + 1]
+        first = bisect_left(answers.all, after, answers.ends[scope], last)
+        return answers.all[max(first, last - _ROUND) : last + 1]
 
     def _before(self, index: int) -> tuple[int, int] | None:
         """The function in which a moment's program got its last answer, and that answer's place
         among those of the function."""
-        steps, said, step = self.steps, self._said, self.order[index] // 3
+        steps, answers, step = self.steps, self._said, self.order[index] // 3
         own, scope = self._places[3 * step + TOLD], steps.scope[step]
         while scope >= 0:
-            first = said.ends[scope]
-            last = bisect_left(said.all, index, first, said.ends[scope + 1]) - 1
-            if last >= first and said.all[last] == own:
+            first = answers.ends[scope]
+            last = bisect_left(answers.all, index, first, answers.ends[scope + 1]) - 1
+            if last >= first and answers.all[last] == own:
                 last -= 1
             entered = steps.entered[scope]
-            if last >= first and entered <= self.at[said.all[last]]:
+            if last >= first and entered <= self.at[answers.all[last]]:
                 return scope, last
             index = min(index, bisect_left(self.at, entered + 1))
             scope = steps.above[scope]
@@ -136,36 +136,36 @@ class MomentGraph:
         *before* is the moment of the answer before it.
         """
         own = self._places[3 * self.step(index) + END]
-        known = own if before is None else max(own, before)
-        return own if self.at[index] - self.at[known] <= _TOGETHER else self._handed[index]
+        end = own if before is None else max(own, before)
+        return own if self.at[index] - self.at[end] <= _TOGETHER else self._handed[index]
 
     @cached_property
     def _handed(self) -> Sequence[int]:
         """For each answer, the last end among those that were delivered together with it."""
-        at, found = self.at, array("q", [-1]) * len(self)
-        told = [index for index, place in enumerate(self.order) if place % 3 == TOLD]
-        own = [self._places[3 * self.step(index) + END] for index in told]
+        at, last_ends = self.at, array("q", [-1]) * len(self)
+        deliveries = [index for index, place in enumerate(self.order) if place % 3 == TOLD]
+        own = [self._places[3 * self.step(index) + END] for index in deliveries]
         ends: list[int] = []
         first = until = 0
-        for index in told:
-            while until < len(told) and at[told[until]] <= at[index] + _TOGETHER:
+        for index in deliveries:
+            while until < len(deliveries) and at[deliveries[until]] <= at[index] + _TOGETHER:
                 insort(ends, own[until])
                 until += 1
-            while at[told[first]] < at[index] - _TOGETHER:
+            while at[deliveries[first]] < at[index] - _TOGETHER:
                 del ends[bisect_left(ends, own[first])]
                 first += 1
-            found[index] = ends[bisect_left(ends, index) - 1]
-        return found
+            last_ends[index] = ends[bisect_left(ends, index) - 1]
+        return last_ends
 
     def holds(self, step: int, other: int) -> bool:
         """True if the prompt of *step* holds the answer of *other*, directly or through others."""
-        todo, seen = [step], {step}
-        while todo and len(seen) < _MOST_NEEDS:
+        todo, visited = [step], {step}
+        while todo and len(visited) < _MOST_NEEDS:
             for need in self.steps.needs.of(todo.pop()):
                 if need == other:
                     return True
-                if need not in seen:
-                    seen.add(need)
+                if need not in visited:
+                    visited.add(need)
                     todo.append(need)
         return False
 
@@ -181,12 +181,12 @@ def _noted(graph: MomentGraph, kind: int) -> Links:
             counts[scope] += 1
     for scope in range(len(above) - 1, 0, -1):
         counts[above[scope]] += counts[scope]
-    made = Links.sized(counts)
-    free, into = made.ends[:-1], made.all
+    links = Links.sized(counts)
+    free, into = links.ends[:-1], links.all
     for index in moments:
         scope = steps.scope[graph.order[index] // 3]
         while scope >= 0:
             into[free[scope]] = index
             free[scope] += 1
             scope = above[scope]
-    return made
+    return links

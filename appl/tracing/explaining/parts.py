@@ -63,8 +63,8 @@ def different_inputs(a: RecordedCall, b: RecordedCall) -> Iterator[Part]:
 
 
 def _settings(call: RecordedCall) -> dict[str, str]:
-    given = sampling.parameters(call.sampling)
-    shown = {name: json.dumps(value) for name, value in given.items()}
+    parameters = sampling.parameters(call.sampling)
+    shown = {name: json.dumps(value) for name, value in parameters.items()}
     return {"model": call.model, **shown, "samples": str(call.n), "first sample": str(call.sample)}
 
 
@@ -91,28 +91,30 @@ def outputs(call: RecordedCall | None) -> dict[str, str]:
     if call is None:
         return {}
     if call.response is None:
-        said = f": {type(call.error).__name__}: {call.error}" if call.error is not None else ""
-        return {"outcome": (call.ended_as or "in flight") + said}
-    found: dict[str, str] = {}
+        error_text = (
+            f": {type(call.error).__name__}: {call.error}" if call.error is not None else ""
+        )
+        return {"outcome": (call.ended_as or "in flight") + error_text}
+    outputs_by_name: dict[str, str] = {}
     samples = call.response.samples
     for number, sample in enumerate(samples, 1):
         which = f" {number}" if len(samples) > 1 else ""
-        found[f"answer{which}"] = sample.text
+        outputs_by_name[f"answer{which}"] = sample.text
         if sample.tool_calls:
-            found[f"tool calls{which}"] = "\n".join(map(str, sample.tool_calls))
+            outputs_by_name[f"tool calls{which}"] = "\n".join(map(str, sample.tool_calls))
         if sample.reasoning:
-            found[f"reasoning{which}"] = sample.reasoning
-        found[f"finish reason{which}"] = sample.finish_reason
-    return found
+            outputs_by_name[f"reasoning{which}"] = sample.reasoning
+        outputs_by_name[f"finish reason{which}"] = sample.finish_reason
+    return outputs_by_name
 
 
 def said(call: RecordedCall) -> list[str]:
     """The texts of a call that a prompt may hold."""
-    found: list[str] = []
+    texts: list[str] = []
     for sample in call.response.samples if call.response is not None else ():
         calls = sample.tool_calls
-        found += [sample.text, "\n".join(map(str, calls)), *(tool_call.id for tool_call in calls)]
-    return found
+        texts += [sample.text, "\n".join(map(str, calls)), *(tool_call.id for tool_call in calls)]
+    return texts
 
 
 def results(used: ToolUse | None) -> dict[str, str]:
@@ -139,20 +141,20 @@ def calls_tool(texts: list[str], used: ToolUse) -> bool:
 def only(call: RecordedCall, added: bool) -> Part:
     """The last message of a call that the other run does not have."""
     last = call.messages.message if call.messages is not None else None
-    said = "" if last is None else text_of(last)
+    text = "" if last is None else text_of(last)
     role = last.role if last is not None else "no message"
     name = f"message {len(call.messages or ())} ({role})"
-    return Part(name, None, said) if added else Part(name, said, None)
+    return Part(name, None, text) if added else Part(name, text, None)
 
 
 def observed(trace: Trace) -> dict[str, Observation]:
     """The observations of a program, by names that tell them apart."""
-    return {name_of(seen): seen for seen in trace.observations}
+    return {name_of(observation): observation for observation in trace.observations}
 
 
-def name_of(seen: Observation) -> str:
+def name_of(observation: Observation) -> str:
     """The name of an observation: address, kind and ordinal."""
-    return f"{seen.address}#{seen.kind}.{seen.ordinal}"
+    return f"{observation.address}#{observation.kind}.{observation.ordinal}"
 
 
 def value_shown(value: object) -> str:

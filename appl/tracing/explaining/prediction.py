@@ -86,15 +86,17 @@ class Prediction:
     @property
     def doubtful(self) -> set[str]:
         """The calls that were asked in rehearsals, and may be cancelled before they are asked."""
-        return set().union(*(found.perhaps for found in self.rehearsed))
+        return set().union(*(rehearsal.perhaps for rehearsal in self.rehearsed))
 
     @property
     def live(self) -> tuple[int, int | None]:
         """The fewest and the most calls that would be live; ``None`` when that is not known."""
         if self.agreed is not None:
             return self.agreed, self.agreed
-        certain = min(found.certain for found in (self.first, *self.rehearsed))
-        return min(certain, len(self.fewest), *(len(found.asked) for found in self.rehearsed)), None
+        certain = min(rehearsal.certain for rehearsal in (self.first, *self.rehearsed))
+        return min(
+            certain, len(self.fewest), *(len(rehearsal.asked) for rehearsal in self.rehearsed)
+        ), None
 
     @property
     def agreed(self) -> int | None:
@@ -111,7 +113,7 @@ class Prediction:
     @property
     def _ways(self) -> set[tuple[str, ...]]:
         """The different ways that the program took in its rehearsals, as the calls it asked."""
-        return {found.names for found in self.rehearsed}
+        return {rehearsal.names for rehearsal in self.rehearsed}
 
     @property
     def same_way(self) -> tuple[int, int]:
@@ -128,7 +130,7 @@ class Prediction:
     def costs(self) -> tuple[Amount, Amount]:
         """What the recorded answers to the fewest took, and those to the further calls besides."""
         fewest, further = (
-            [known for call in calls if (known := self.trace.by_address.get(call.address))]
+            [record for call in calls if (record := self.trace.by_address.get(call.address))]
             for calls in (self.fewest, self.further)
         )
         return _sum(fewest), _sum([*fewest, *further])
@@ -140,14 +142,14 @@ class Prediction:
         """
         todo = list(REHEARSALS) if self.agreed is None else []
         while todo and not self.open and len(self._ways) < 2:
-            found = rehearsal(todo.pop(0))
-            self.rehearsed.append(found)
-            known = {call.address for call in (*self.fewest, *self.further)}
-            new = (call for at, call in found.asked.items() if at not in known)
+            result = rehearsal(todo.pop(0))
+            self.rehearsed.append(result)
+            addresses = {call.address for call in (*self.fewest, *self.further)}
+            new = (call for at, call in result.asked.items() if at not in addresses)
             self.further += (replace(call, cause=_REHEARSED) for call in new)
-            if found.raced and not self.open and len(self.rehearsed) <= len(REHEARSALS):
+            if result.raced and not self.open and len(self.rehearsed) <= len(REHEARSALS):
                 last = REHEARSALS[-1]
-                todo = sorted({*todo, *range(last + 1, last + 1 + len(found.asked))})
+                todo = sorted({*todo, *range(last + 1, last + 1 + len(result.asked))})
 
     def as_data(self) -> dict[str, object]:
         """The prediction as JSON-ready data."""
@@ -167,7 +169,10 @@ class Prediction:
             "assumed_good": self.assumed_good,
             "tools": self.tools,
             "stopped": self.stopped or None,
-            "inner": [{"run": each.trace.path.stem, **each.as_data()} for each in self.inner],
+            "inner": [
+                {"run": prediction.trace.path.stem, **prediction.as_data()}
+                for prediction in self.inner
+            ],
         }
 
     def lines(self, most: int = 20) -> list[str]:
@@ -184,8 +189,8 @@ class Prediction:
         lines += self._rehearsals()
         if self.stopped:
             lines.append(f"the program could not be followed to its end: {self.stopped}")
-        for each in self.inner:
-            lines += (f"in {each.trace.path.stem}: {line}" for line in each.lines(most))
+        for prediction in self.inner:
+            lines += (f"in {prediction.trace.path.stem}: {line}" for line in prediction.lines(most))
         return [*lines, self._sums()]
 
     def _rehearsals(self) -> Iterator[str]:
@@ -204,9 +209,9 @@ class Prediction:
                 f"{len(self.fewest)} live if it gives what was recorded"
             )
         if len(self._ways) > 1:
-            counts = sorted(len(found.asked) for found in self.rehearsed)
-            asked = _range(counts[0], counts[-1])
-            yield f"rehearsals with made-up answers ask {asked}, not the same"
+            counts = sorted(len(result.asked) for result in self.rehearsed)
+            call_range = _range(counts[0], counts[-1])
+            yield f"rehearsals with made-up answers ask {call_range}, not the same"
         elif self.open:
             yield f"not rehearsed: {self.open}"
         elif self.doubtful:
@@ -237,14 +242,14 @@ def _sum(calls: Iterable[RecordedCall]) -> Amount:
 
 def prediction_of(predictor: Predictor, error: BaseException | None = None) -> Prediction:
     """The findings of *predictor*; *error* is the one that ended the program."""
-    first, left = rehearsed_by(predictor, error), _left(predictor)
-    asked, perhaps = first.asked, first.perhaps
-    fewest = [call for at, call in asked.items() if at not in perhaps]
-    further = [replace(asked[at], cause=CANCELLED) for at in asked if at in perhaps]
+    first, cancelled = rehearsed_by(predictor, error), _left(predictor)
+    calls, perhaps = first.asked, first.perhaps
+    fewest = [call for at, call in calls.items() if at not in perhaps]
+    further = [replace(calls[at], cause=CANCELLED) for at in calls if at in perhaps]
     if fewest or predictor.removed():
-        further += (call for at, call in left.items() if at not in asked)
+        further += (call for at, call in cancelled.items() if at not in calls)
     else:  # as then: what was left is cancelled as it was then
-        further = [call for call in further if call.address not in left]
+        further = [call for call in further if call.address not in cancelled]
     return Prediction(
         predictor.trace,
         first,
@@ -255,15 +260,19 @@ def prediction_of(predictor: Predictor, error: BaseException | None = None) -> P
         assumed_good=predictor.assumed_good,
         tools=predictor.ran,
         stopped=f"{type(error).__name__}: {error}" if error is not None else "",
-        inner=[prediction_of(each) for each in predictor.inner if isinstance(each, Predictor)],
+        inner=[
+            prediction_of(inner_predictor)
+            for inner_predictor in predictor.inner
+            if isinstance(inner_predictor, Predictor)
+        ],
     )
 
 
 def _left(predictor: Predictor) -> dict[str, LiveCall]:
     """The calls that were cancelled then, and of whose end nobody was told: they were left."""
     calls = (call for call in predictor.trace.calls if call.address in predictor.begun)
-    left = (call for call in calls if call.outcome == "cancelled" and call.delivered is None)
-    return {call.address: LiveCall(call.address, call.where, cause=CANCELLED) for call in left}
+    cancelled = (call for call in calls if call.outcome == "cancelled" and call.delivered is None)
+    return {call.address: LiveCall(call.address, call.where, cause=CANCELLED) for call in cancelled}
 
 
 def rehearsed_by(

@@ -71,7 +71,7 @@ class RerunReport:
             **data,
             "spent": spent,
             "saved": saved,
-            "inner": [_inner(each) for each in self._rerunner.inner],
+            "inner": [_inner(inner) for inner in self._rerunner.inner],
         }
 
     def lines(self, most: int = 20) -> list[str]:
@@ -84,9 +84,10 @@ class RerunReport:
         if removed:
             some = ", ".join(removed[:3]) + (", …" if len(removed) > 3 else "")
             lines.append(f"not asked for any more: {len(removed)} ({some})")
-        for each in map(_inner, self._rerunner.inner):
+        for inner in map(_inner, self._rerunner.inner):
             lines.append(
-                f"in the run of its own {each['run']}: {each['live']} live, {each['reused']} reused"
+                f"in the run of its own {inner['run']}: {inner['live']} live, "
+                f"{inner['reused']} reused"
             )
         return [*lines, self.tally.line()]
 

@@ -106,20 +106,23 @@ class Summary:
         """The summary of *trace*. Raises ``TraceError``."""
         terms, batched = costs.terms_of(trace.header), trace.batched
         terms.batched = batched
-        made = cls(trace, most, costs=costs.Costs(terms))
-        made.scopes = {scope.address: scope for scope in trace.scopes[: 4 * most]}
+        summary = cls(trace, most, costs=costs.Costs(terms))
+        summary.scopes = {scope.address: scope for scope in trace.scopes[: 4 * most]}
         every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
         every.sort(key=attrgetter("position"))
-        made.count, made.rows = len(every), every[:most]
+        summary.count, summary.rows = len(every), every[:most]
         for call in trace.earlier:
-            made._add(call, earlier=True, is_paid=call.address not in batched)
-        for each in every:
-            made._add(each)
+            summary._add(call, earlier=True, is_paid=call.address not in batched)
+        for item in every:
+            summary._add(item)
         process = max(len(trace.incarnations) - 1, 0)
-        seen = [trace.wall(seen.at, seen.incarnation) for seen in trace.observations[-1:]]
+        ends = [
+            trace.wall(observation.at, observation.incarnation)
+            for observation in trace.observations[-1:]
+        ]
         failed = [trace.wall(failure.at, process) for failure in trace.failures.values()]
-        made.last = max([made.last, *seen, *failed])
-        return made
+        summary.last = max([summary.last, *ends, *failed])
+        return summary
 
     @property
     def more(self) -> int:
@@ -153,13 +156,13 @@ class Summary:
         if self._last[:2] == (scope, kind):
             return self._last[2]
         name = _OCCURRENCE.sub("", address)
-        found: list[Sum] = []
+        sums: list[Sum] = []
         if name in self.functions or len(self.functions) < _FUNCTIONS:
-            found.append(self.functions.setdefault(name, Sum()))
+            sums.append(self.functions.setdefault(name, Sum()))
         above = scope
         while above:
             if above in self.scopes:
-                found.append(self.sums.setdefault(above, Sum()))
+                sums.append(self.sums.setdefault(above, Sum()))
             above = above.rpartition("/")[0]
-        self._last = (scope, kind, found)
-        return found
+        self._last = (scope, kind, sums)
+        return sums

@@ -111,20 +111,20 @@ class Steps:
     def _sort(self) -> None:
         """Sort the steps by begin; of two with one address, the last counts."""
         order = sorted(range(len(self)), key=self.start.__getitem__)
-        kept = list({self.address[i]: i for i in order}.values())
-        self._raw.extend(kept)
-        self.address, self.where = _taken(self.address, kept), _taken(self.where, kept)
-        self.start = array("q", _taken(self.start, kept))
-        self.end = array("q", _taken(self.end, kept))
-        self.told = array("q", _taken(self.told, kept))
-        self.position = array("q", _taken(self.position, kept))
+        rows = list({self.address[i]: i for i in order}.values())
+        self._raw.extend(rows)
+        self.address, self.where = _taken(self.address, rows), _taken(self.where, rows)
+        self.start = array("q", _taken(self.start, rows))
+        self.end = array("q", _taken(self.end, rows))
+        self.told = array("q", _taken(self.told, rows))
+        self.position = array("q", _taken(self.position, rows))
 
     def _link(self, wanted: Sequence[tuple[str, ...]]) -> None:
         """Find the steps that each one needs."""
         number, end = {address: i for i, address in enumerate(self.address)}, self.end
         for raw, start in zip(self._raw, self.start, strict=True):
-            found = [number[need] for need in wanted[raw] if need in number]
-            self.needs.add([need for need in found if end[need] <= start])
+            needed = [number[need] for need in wanted[raw] if need in number]
+            self.needs.add([need for need in needed if end[need] <= start])
 
     def _enter(self, run: Trace) -> Iterator[int]:
         """Number the functions around the steps and return the begin of each function."""
@@ -151,11 +151,11 @@ class Steps:
         while name not in number:
             new.append(name)
             name = name.rpartition("/")[0]
-        found = number[name]
+        number_of_scope = number[name]
         for scope in reversed(new):
-            self.above.append(found)
-            found = number[scope] = len(self.above) - 1
-        return found
+            self.above.append(number_of_scope)
+            number_of_scope = number[scope] = len(self.above) - 1
+        return number_of_scope
 
 
 class _Clock:
@@ -174,8 +174,8 @@ class _Clock:
         return max(-_FAR, min(since + at, _FAR))
 
 
-def _taken(column: Sequence[T], kept: Sequence[int]) -> list[T]:
-    return [column[i] for i in kept]
+def _taken(column: Sequence[T], rows: Sequence[int]) -> list[T]:
+    return [column[i] for i in rows]
 
 
 def phases(call: RecordedCall) -> Phases:
@@ -186,10 +186,10 @@ def phases(call: RecordedCall) -> Phases:
     if not sent:
         return [("queue", call.ended - call.started)]
     before, waited = sent[0] - call.started, call.attempts[0].waited
-    found = [("queue", before - sum(waited.values())), *waited.items()]
-    found.append(("retry", sent[-1] - sent[0]))
+    phases_of_call = [("queue", before - sum(waited.values())), *waited.items()]
+    phases_of_call.append(("retry", sent[-1] - sent[0]))
     if call.first is not None and sent[-1] <= call.first <= call.ended:
-        found += [("prefill", call.first - sent[-1]), ("decode", call.ended - call.first)]
+        phases_of_call += [("prefill", call.first - sent[-1]), ("decode", call.ended - call.first)]
     else:
-        found.append(("answer", call.ended - sent[-1]))
-    return [(name, max(took, 0)) for name, took in found if took > 0]
+        phases_of_call.append(("answer", call.ended - sent[-1]))
+    return [(name, max(took, 0)) for name, took in phases_of_call if took > 0]

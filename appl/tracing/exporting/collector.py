@@ -20,7 +20,7 @@ from typing import IO
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from appl.backend.check import read_json
-from appl.backend.http import ERROR_BYTES, excerpt, redirection, retry_after, said_in
+from appl.backend.http import ERROR_BYTES, excerpt, message_in_body, redirection, retry_after
 from appl.base.extras import advice
 from appl.errors import ConfigError
 from appl.tracing.exporting.otlp import RequestEncoder
@@ -82,13 +82,11 @@ Post = Callable[[str, Mapping[str, str], bytes, float], CollectorAnswer]
 """Sends a body to a URL with headers, within seconds. Raises ``OSError``, ``HTTPException``."""
 
 
-def endpoint(given: str) -> str:
-    """The URL for the base *given*, with OTLP's path added. Raises ``ConfigError``."""
-    wrong = ConfigError(
-        f"an OTLP endpoint is a URL, as in http://localhost:4318, got {given!r:.99}"
-    )
+def endpoint(base: str) -> str:
+    """The URL for *base*, with OTLP's path added. Raises ``ConfigError``."""
+    wrong = ConfigError(f"an OTLP endpoint is a URL, as in http://localhost:4318, got {base!r:.99}")
     try:
-        parts = urlsplit(given)
+        parts = urlsplit(base)
     except ValueError:
         raise wrong from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -112,17 +110,17 @@ def headers(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     text = environ.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or environ.get(
         "OTEL_EXPORTER_OTLP_HEADERS", ""
     )
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for pair in text.split(","):
         key, equals, value = pair.partition("=")
         if equals and key.strip():
-            found[unquote(key.strip())] = unquote(value.strip())
-    _check(found)
-    return found
+            pairs[unquote(key.strip())] = unquote(value.strip())
+    _check(pairs)
+    return pairs
 
 
-def _check(found: Mapping[str, str]) -> None:
-    for number, (name, value) in enumerate(found.items(), 1):
+def _check(pairs: Mapping[str, str]) -> None:
+    for number, (name, value) in enumerate(pairs.items(), 1):
         if not _NAME.fullmatch(name) or _UNPRINTABLE.search(value):
             raise ConfigError(
                 f"header {number} of OTEL_EXPORTER_OTLP_HEADERS cannot be sent: its name has only "
@@ -142,9 +140,9 @@ class Collector:
         """Send *data*, *count* spans of content type *kind*; what became of them."""
         keys = headers()
         secrets = [word for value in keys.values() for word in (value, *value.split())]
-        given = {**keys, "Content-Type": kind, "User-Agent": "appl"}
+        headers_sent = {**keys, "Content-Type": kind, "User-Agent": "appl"}
         try:
-            answer = self._post(self.url, given, data, timeout_s)
+            answer = self._post(self.url, headers_sent, data, timeout_s)
         except (OSError, HTTPException) as error:
             reason = str(getattr(error, "reason", error)) or type(error).__name__
             why = visible(excerpt(reason, secrets))
@@ -155,22 +153,22 @@ class Collector:
 
     def _not_taken(self, answer: CollectorAnswer, kind: str, secrets: list[str]) -> Outcome:
         body = answer.body[:ERROR_BYTES].decode("utf-8", "replace")
-        said = visible(said_in(body, secrets) or excerpt(answer.reason, secrets))
+        message = visible(message_in_body(body, secrets) or excerpt(answer.reason, secrets))
         if answer.status in _BUSY:
-            why = f"{answer.status}: {said}" if said else str(answer.status)
+            why = f"{answer.status}: {message}" if message else str(answer.status)
             wait = retry_after(answer.headers, body)
             return Busy(f"the collector at {self.url} is busy ({why})", wait)
-        why = self._why(answer, kind, said or "no reason given")
+        why = self._why(answer, kind, message or "no reason given")
         return TooLarge(why) if answer.status == _TOO_LARGE else Refused(why)
 
-    def _why(self, answer: CollectorAnswer, kind: str, said: str) -> str:
+    def _why(self, answer: CollectorAnswer, kind: str, message: str) -> str:
         if 300 <= answer.status < 400:
-            said = redirection(_header(answer, "location"))
+            message = redirection(_header(answer, "location"))
         elif answer.status == 415 and kind == RequestEncoder.content_type:
-            said = advice("otel", "a collector that takes protobuf only")
+            message = advice("otel", "a collector that takes protobuf only")
         elif answer.status in (401, 403):
-            said = "the key in OTEL_EXPORTER_OTLP_HEADERS is missing or wrong"
-        return f"the collector at {self.url} refused the spans ({answer.status}): {said}"
+            message = "the key in OTEL_EXPORTER_OTLP_HEADERS is missing or wrong"
+        return f"the collector at {self.url} refused the spans ({answer.status}): {message}"
 
 
 def _header(answer: CollectorAnswer, wanted: str) -> str:
@@ -184,8 +182,8 @@ def _taken(answer: CollectorAnswer, count: int, secrets: list[str], url: str) ->
     kind = _header(answer, "content-type")
     if "html" in kind.lower():
         return Refused(f"the server at {url} answered with a page: it is no collector")
-    rejected, said = _partial(answer.body, kind)
-    return Taken(min(max(rejected, 0), count), visible(excerpt(said, secrets)))
+    rejected, message = _partial(answer.body, kind)
+    return Taken(min(max(rejected, 0), count), visible(excerpt(message, secrets)))
 
 
 def _partial(body: bytes, kind: str) -> tuple[int, str]:

@@ -163,9 +163,11 @@ class Courier:
 
     def _missing(self, spans: Spans, first: int) -> Iterator[EncodedSpan]:
         """The spans that did not arrive earlier."""
-        known = self._checkpoint if self._checkpoint is not None and len(self._checkpoint) else ()
+        delivered = (
+            self._checkpoint if self._checkpoint is not None and len(self._checkpoint) else ()
+        )
         for span in otlp.encoded(spans):
-            if span.mark not in known:
+            if span.mark not in delivered:
                 yield span
             else:
                 self.delivery.flags[first + span.place] = True
@@ -213,11 +215,11 @@ class Courier:
         raise AssertionError("the loop returns or raises")
 
     def _ask(self, body: tuple[str, bytes], count: int) -> Outcome:
-        left = self._end - self._clock.monotonic()
-        if left <= 0:
+        remaining_s = self._end - self._clock.monotonic()
+        if remaining_s <= 0:
             raise _Stopped(f"its {self._patience.total_s:g} s are over")
         self.delivery.requests += 1
-        return self._collector.ask(*body, count, min(self._patience.answer_s, left))
+        return self._collector.ask(*body, count, min(self._patience.answer_s, remaining_s))
 
     def _give_way(self, busy: Busy, tried: int) -> None:
         """Wait after the try number *tried* that *busy* answered, and send more slowly then."""
@@ -234,11 +236,11 @@ class Courier:
         self.delivery.waiting = ""
         self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _SLOWEST_S)
 
-    def _time_to_wait(self, asked: float | None, tried: int) -> float:
+    def _time_to_wait(self, retry_after: float | None, tried: int) -> float:
         """The wait: at least what the collector asks for; random, so that exports spread out."""
         patience, uniform = self._patience, self._dice.uniform
-        if asked is not None and asked > 0:
-            return max(asked * uniform(1.0, 1.1), patience.first_s * uniform(0.5, 1.0))
+        if retry_after is not None and retry_after > 0:
+            return max(retry_after * uniform(1.0, 1.1), patience.first_s * uniform(0.5, 1.0))
         longest = min(patience.first_s * 2.0 ** min(tried, 30), patience.longest_s)
         return longest * uniform(0.5, 1.0)
 

@@ -87,9 +87,9 @@ class _Transcript:
     def _answer(self, call: RecordedCall) -> Iterator[str]:
         response = call.response
         if response is None:
-            told = self._error(call.error) if call.error is not None else "in flight"
+            ending = self._error(call.error) if call.error is not None else "in flight"
             yield ""
-            yield f"**{call.ended_as or 'in flight'}**: {_code(told)}"
+            yield f"**{call.ended_as or 'in flight'}**: {_code(ending)}"
             return
         for sample in response.samples:
             if sample.reasoning:

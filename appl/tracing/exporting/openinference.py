@@ -19,46 +19,46 @@ Value = str | bool | int | float
 
 def tool(used: ToolUse, content: bool) -> dict[str, Value]:
     """The attributes of a tool's call."""
-    found: dict[str, Value] = {names.KIND: names.TOOL, names.OI_TOOL: used.name}
+    attributes: dict[str, Value] = {names.KIND: names.TOOL, names.OI_TOOL: used.name}
     if content:
-        found[names.OI_TOOL_PARAMETERS] = found[names.OI_IN] = used.arguments
+        attributes[names.OI_TOOL_PARAMETERS] = attributes[names.OI_IN] = used.arguments
         if used.message is not None:
-            found[names.OI_OUT] = used.message.shown
-    return found
+            attributes[names.OI_OUT] = used.message.shown
+    return attributes
 
 
-def call(asked: RecordedCall, content: bool, cost: float | None) -> dict[str, Value]:
+def call(recorded: RecordedCall, content: bool, cost: float | None) -> dict[str, Value]:
     """The attributes of a model's call that cost *cost* units of currency."""
-    response = asked.response
-    found: dict[str, Value] = {names.KIND: names.LLM}
-    model = (response.model if response else "") or asked.model
+    response = recorded.response
+    attributes: dict[str, Value] = {names.KIND: names.LLM}
+    model = (response.model if response else "") or recorded.model
     if model:
-        found[names.OI_MODEL] = model
-    given = sampling.parameters(asked.sampling)
-    plain = {key: given[key] for key in names.REQUEST if key in given}
-    found[names.OI_PARAMETERS] = json.dumps(given if content else plain, sort_keys=True)
-    if response is not None and asked.source is None:
-        found |= _usage(asked, cost)
+        attributes[names.OI_MODEL] = model
+    parameters = sampling.parameters(recorded.sampling)
+    plain = {key: parameters[key] for key in names.REQUEST if key in parameters}
+    attributes[names.OI_PARAMETERS] = json.dumps(parameters if content else plain, sort_keys=True)
+    if response is not None and recorded.source is None:
+        attributes |= _usage(recorded, cost)
     if content:
-        found |= _messages(names.OI_INPUT, asked.messages or ())
-        if asked.messages is not None:
-            found[names.OI_IN] = asked.messages.message.shown
+        attributes |= _messages(names.OI_INPUT, recorded.messages or ())
+        if recorded.messages is not None:
+            attributes[names.OI_IN] = recorded.messages.message.shown
         if response is not None:
-            said = [
+            messages = [
                 Message("assistant", sample.text, (), sample.tool_calls)
                 for sample in response.samples
             ]
-            found |= _messages(names.OI_OUTPUT, said)
-            found[names.OI_OUT] = response.text
-    return found
+            attributes |= _messages(names.OI_OUTPUT, messages)
+            attributes[names.OI_OUT] = response.text
+    return attributes
 
 
-def _usage(asked: RecordedCall, cost: float | None) -> dict[str, Value]:
-    assert asked.response is not None
-    used = asked.response.usage
+def _usage(recorded: RecordedCall, cost: float | None) -> dict[str, Value]:
+    assert recorded.response is not None
+    used = recorded.response.usage
     both = (used.prompt_tokens, used.completion_tokens)
     total = None if None in both else sum(count or 0 for count in both)
-    known = {
+    counts = {
         names.OI_PROMPT_TOKENS: used.prompt_tokens,
         names.OI_ANSWER_TOKENS: used.completion_tokens,
         names.OI_CACHED_TOKENS: used.cached_tokens,
@@ -67,20 +67,20 @@ def _usage(asked: RecordedCall, cost: float | None) -> dict[str, Value]:
         names.OI_TOTAL_TOKENS: total,
         names.OI_COST: cost,
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in counts.items() if value is not None}
 
 
 def _messages(prefix: str, messages: Iterable[Message]) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+    attributes: dict[str, Value] = {}
     for number, message in enumerate(messages):
         at = f"{prefix}.{number}."
-        found[at + names.OI_ROLE] = message.role
-        found[at + names.OI_CONTENT] = "".join(map(str, message.parts))
+        attributes[at + names.OI_ROLE] = message.role
+        attributes[at + names.OI_CONTENT] = "".join(map(str, message.parts))
         if message.tool_call_id:
-            found[at + names.OI_CALL_ID] = message.tool_call_id
+            attributes[at + names.OI_CALL_ID] = message.tool_call_id
         for index, call in enumerate(message.tool_calls):
-            found |= _called(f"{at}{names.OI_CALLS}.{index}.", call)
-    return found
+            attributes |= _called(f"{at}{names.OI_CALLS}.{index}.", call)
+    return attributes
 
 
 def _called(at: str, call: ToolCall) -> dict[str, Value]:

@@ -92,17 +92,19 @@ class _Maker:
     def all(self) -> Spans:
         trace = self._trace
         self._root = self._made_root()
-        made = [self._root, *map(self._scope, trace.scopes)]
+        spans = [self._root, *map(self._scope, trace.scopes)]
         every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
         for event in sorted(every, key=lambda event: event.position):
-            made.append(self._call(event) if isinstance(event, RecordedCall) else self._tool(event))
-        made += [self._superseded(call) for call in trace.earlier if call.attempts]
-        self._stretch(made)
+            spans.append(
+                self._call(event) if isinstance(event, RecordedCall) else self._tool(event)
+            )
+        spans += [self._superseded(call) for call in trace.earlier if call.attempts]
+        self._stretch(spans)
         over = trace.state != "running"
-        for span in made:
+        for span in spans:
             span.whole = over or span.whole
             span.attributes = {key: self._clean(value) for key, value in span.attributes.items()}
-        return Spans(self._id, made, str(trace.header.get("program") or "appl"))
+        return Spans(self._id, spans, str(trace.header.get("program") or "appl"))
 
     def _clean(self, value: Value) -> Value:
         """*value* without this environment's secrets; the recorder masked those of its own."""
@@ -122,10 +124,10 @@ class _Maker:
         return self._root.identity
 
     @staticmethod
-    def _stretch(made: list[ExportSpan]) -> None:
+    def _stretch(spans: list[ExportSpan]) -> None:
         """Extend each span to the end of the last span inside it."""
-        by_id = {span.identity: span for span in made}
-        for span in reversed(made):
+        by_id = {span.identity: span for span in spans}
+        for span in reversed(spans):
             above = by_id.get(span.parent) if span.parent is not None else None
             if above is not None and above.kind == "internal":
                 above.end, above.start = max(above.end, span.end), min(above.start, span.start)
@@ -214,8 +216,8 @@ class _Maker:
         own, above = self._identity("call", call.address), self._above(call.address)
         name, whole = f"{names.CHAT} {call.model}".strip(), call.outcome is not None
         span = ExportSpan(own, above, name, "client", start, end, about, whole=whole)
-        known = self._trace.by_address
-        span.links = [self._identity("call", edge) for edge in call.edges if edge in known]
+        recorded = self._trace.by_address
+        span.links = [self._identity("call", edge) for edge in call.edges if edge in recorded]
         span.events = list(self._attempts(call))
         self._fail(span, call.error)
         return span
@@ -232,7 +234,7 @@ class _Maker:
 
     def _asked(self, call: RecordedCall) -> Attributes:
         head = self._trace.header
-        given = sampling.parameters(call.sampling)
+        parameters = sampling.parameters(call.sampling)
         about: Attributes = {
             names.OPERATION: names.CHAT,
             names.PROVIDER: str(head.get("backend") or "appl"),
@@ -243,13 +245,13 @@ class _Maker:
         if call.model:
             about[names.REQUEST_MODEL] = call.model
         for key, name in names.REQUEST.items():
-            if isinstance(given.get(key), int | float):
-                about[name] = given[key]
+            if isinstance(parameters.get(key), int | float):
+                about[name] = parameters[key]
         if call.n > 1:
             about[names.CHOICE_COUNT] = call.n
         if call.cuts or call.shown:
             about[names.STREAM] = True
-        if given.get("schema") is not None:
+        if parameters.get("schema") is not None:
             about[names.OUTPUT_TYPE] = "json"
         if call.masked:
             about[names.MASKED] = sorted(set(call.masked))
@@ -288,12 +290,12 @@ class _Maker:
 
     def _paid(self, call: RecordedCall) -> float | None:
         """The cost of the answer in units of currency, if it is known and was paid in this run."""
-        known = [
+        amounts = [
             cost
             for kind, usage, cost in costs.entries(call, self._terms)
             if kind == "spent" and call.response is not None and usage is call.response.usage
         ]
-        return known[-1] / 1e6 if known and known[-1] is not None else None
+        return amounts[-1] / 1e6 if amounts and amounts[-1] is not None else None
 
     def _texts(self, call: RecordedCall) -> Attributes:
         about: Attributes = {}
@@ -301,11 +303,11 @@ class _Maker:
             about[names.INPUT_MESSAGES] = json.dumps([said_data(m) for m in call.messages])
         if call.response is not None:
             about[names.OUTPUT_MESSAGES] = json.dumps(output_data(call.response))
-        given = sampling.parameters(call.sampling)
-        if isinstance(given.get("stop"), list):
-            about[names.STOP] = [str(stop) for stop in given["stop"]]
-        if given.get("tools"):
-            about[names.TOOL_DEFINITIONS] = json.dumps(given["tools"])
+        parameters = sampling.parameters(call.sampling)
+        if isinstance(parameters.get("stop"), list):
+            about[names.STOP] = [str(stop) for stop in parameters["stop"]]
+        if parameters.get("tools"):
+            about[names.TOOL_DEFINITIONS] = json.dumps(parameters["tools"])
         return about
 
     def _attempts(self, call: RecordedCall) -> Iterator[SpanEvent]:
@@ -323,15 +325,15 @@ class _Maker:
         if error is None:
             return
         kind = type(error).__name__
-        told = self._masker.text(str(error), []) if self._content else ""
-        span.error = told or kind
+        message = self._masker.text(str(error), []) if self._content else ""
+        span.error = message or kind
         span.attributes[names.ERROR_TYPE] = kind
         about: Attributes = {names.EXCEPTION_TYPE: kind}
-        if told:
-            about[names.EXCEPTION_MESSAGE] = told
+        if message:
+            about[names.EXCEPTION_MESSAGE] = message
         span.events.append(SpanEvent(names.EXCEPTION, span.end, about))
 
 
 def _place(file: str | None, line: int | None) -> Attributes:
-    found: Attributes = {names.FILE: file} if file else {}
-    return found if line is None else {**found, names.LINE: line}
+    attributes: Attributes = {names.FILE: file} if file else {}
+    return attributes if line is None else {**attributes, names.LINE: line}

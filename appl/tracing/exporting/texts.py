@@ -21,13 +21,13 @@ def said_data(message: Message) -> dict[str, object]:
         for part in message.parts
     ]
     parts += [_called(call) for call in message.tool_calls]
-    found: dict[str, object] = {"role": message.role, "parts": parts}
-    return {**found, "name": message.name} if message.name else found
+    data: dict[str, object] = {"role": message.role, "parts": parts}
+    return {**data, "name": message.name} if message.name else data
 
 
 def output_data(response: Response) -> list[dict[str, object]]:
     """The samples of an answer."""
-    found: list[dict[str, object]] = []
+    data: list[dict[str, object]] = []
     for sample in response.samples:
         parts: list[dict[str, object]] = []
         if sample.reasoning:
@@ -35,8 +35,8 @@ def output_data(response: Response) -> list[dict[str, object]]:
         if sample.text:
             parts.append({"type": "text", "content": sample.text})
         parts += [_called(call) for call in sample.tool_calls]
-        found.append({"role": "assistant", "parts": parts, "finish_reason": sample.finish_reason})
-    return found
+        data.append({"role": "assistant", "parts": parts, "finish_reason": sample.finish_reason})
+    return data
 
 
 def _called(call: ToolCall) -> dict[str, object]:

@@ -65,9 +65,9 @@ def trajectories(trace: Trace) -> Iterator[Trajectory | WithoutIds]:
         try:
             assert isinstance(call, StoredCall)  # as all calls of a file
             allowance = call.process.stored.allowance
-            taken = allowance.taken
+            taken = allowance.used
             found = list(_of_call(call, prompts))
-            allowance.taken = taken  # of what was read for this call nothing is kept
+            allowance.used = taken  # of what was read for this call nothing is kept
         except (ValueError, TypeError, LookupError) as error:
             raise TraceCorrupt(f"{trace.path}: the token ids of {call.address}: {error}") from None
         yield from found

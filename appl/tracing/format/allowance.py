@@ -35,12 +35,12 @@ class Written:
     may share prompts that were recorded once."""
 
     def __init__(self, size: int, most: int = 0) -> None:
-        self._left = most or _WRITTEN_LEAST + _WRITTEN_RATIO * size
+        self._remaining = most or _WRITTEN_LEAST + _WRITTEN_RATIO * size
 
     def spend(self, length: int) -> None:
         """Count *length* characters. Raises ``TraceCorrupt`` when they are too many."""
-        self._left -= length
-        if self._left < 0:
+        self._remaining -= length
+        if self._remaining < 0:
             raise TraceCorrupt(_TOO_LONG)
 
 
@@ -50,20 +50,20 @@ class DecodingAllowance:
     ``list_hook`` and ``map_hook`` are called with each list and map as it is made.
     """
 
-    __slots__ = ("most", "taken")
+    __slots__ = ("most", "used")
 
     def __init__(self, most: int) -> None:
-        self.most, self.taken = most, 0
+        self.most, self.used = most, 0
 
     def spend(self, size: int) -> None:
         """Take *size* bytes. Raises ``TraceCorrupt`` when there are no more."""
-        self.taken = taken = self.taken + size
-        if taken > self.most:
+        self.used = total = self.used + size
+        if total > self.most:
             raise TraceCorrupt(_TOO_MUCH)
 
     def check(self, size: int) -> None:
         """As ``spend``, and nothing is taken."""
-        if self.taken + size > self.most:
+        if self.used + size > self.most:
             raise TraceCorrupt(_TOO_MUCH)
 
     def spend_text(self, encoded: bytes) -> None:
@@ -73,14 +73,14 @@ class DecodingAllowance:
             width = 4 if _WIDEST.search(encoded) else 2 if _WIDER.search(encoded) else 1
         self.spend(width * len(encoded))
 
-    def list_hook(self, made: list[object]) -> list[object]:
+    def list_hook(self, items: list[object]) -> list[object]:
         """Take what a list takes, and what is in it but for lists and maps."""
-        self.taken = taken = self.taken + _LIST + _ITEM * len(made)  # spend(), for every list
-        if taken > self.most:
+        self.used = total = self.used + _LIST + _ITEM * len(items)  # spend(), for every list
+        if total > self.most:
             raise TraceCorrupt(_TOO_MUCH)
-        return made
+        return items
 
-    def map_hook(self, made: dict[object, object]) -> dict[object, object]:
+    def map_hook(self, items: dict[object, object]) -> dict[object, object]:
         """Take what a map takes, and what is in it but for lists and maps."""
-        self.spend(_MAP + _PAIR * len(made))
-        return made
+        self.spend(_MAP + _PAIR * len(items))
+        return items

@@ -83,42 +83,42 @@ class Scan:
     allowance: DecodingAllowance = field(default_factory=lambda: DecodingAllowance(0))
 
 
-def scan(file: BinaryIO, found: Scan, *, salvage: bool = False, limit: int = 0) -> Iterator[bytes]:
-    """The raw payloads of *file*, in order; *found* tells at the end what there was.
+def scan(file: BinaryIO, state: Scan, *, salvage: bool = False, limit: int = 0) -> Iterator[bytes]:
+    """The raw payloads of *file*, in order; *state* tells at the end what there was.
 
-    A bad block that reaches the end is a torn tail, counted in ``found.torn``. One that is followed
+    A bad block that reaches the end is a torn tail, counted in ``state.torn``. One that is followed
     by good blocks raises ``TraceCorrupt``, or ends the scan when *salvage* is set. *limit* is the
     number of bytes of memory that the whole may take (0: in proportion to the file).
-    With the *found* of an earlier scan, what was written since then is read.
+    With the *state* of an earlier scan, what was written since then is read.
     """
     size = file.seek(0, 2)
     file.seek(0)
-    found.torn = 0
-    if not found.good and not _magic(file, size, found):
+    state.torn = 0
+    if not state.good and not _magic(file, size, state):
         return
-    found.allowance.most = limit or of_file(size)
-    while found.good < size:
-        block = _read(file, found, size)
+    state.allowance.most = limit or of_file(size)
+    while state.good < size:
+        block = _read(file, state, size)
         if block is None:
-            _classify(file, found, size, salvage)
+            _classify(file, state, size, salvage)
             return
         crc, _, raw_length, payload = block
-        found.allowance.check(raw_length)
-        raw = _raw(block, found.blocks)
-        found.allowance.spend_text(raw)
-        found.good += HEAD.size + len(payload)
-        found.blocks += 1
-        found.last = crc
+        state.allowance.check(raw_length)
+        raw = _raw(block, state.blocks)
+        state.allowance.spend_text(raw)
+        state.good += HEAD.size + len(payload)
+        state.blocks += 1
+        state.last = crc
         yield raw
 
 
-def _magic(file: BinaryIO, size: int, found: Scan) -> bool:
+def _magic(file: BinaryIO, size: int, state: Scan) -> bool:
     start = file.read(len(MAGIC))
     if start == MAGIC:
-        found.good = len(MAGIC)
+        state.good = len(MAGIC)
         return True
     if MAGIC.startswith(start):
-        found.torn = size
+        state.torn = size
         return False
     if start[:-1] == MAGIC[:-1] and start[-1:].isdigit():
         raise TraceTooNew(
@@ -131,15 +131,15 @@ Block = tuple[int, int, int, bytes]
 """Checksum, codec, raw length and payload."""
 
 
-def _read(file: BinaryIO, found: Scan, size: int) -> Block | None:
-    """The block at ``found.good``, ``None`` when there is no good one."""
-    file.seek(found.good)
+def _read(file: BinaryIO, state: Scan, size: int) -> Block | None:
+    """The block at ``state.good``, ``None`` when there is no good one."""
+    file.seek(state.good)
     head = file.read(HEAD.size)
     if len(head) < HEAD.size:
         return None
     length, crc, number, previous, codec, raw_length = HEAD.unpack(head)
-    left = size - found.good - HEAD.size
-    if (number, previous) != (found.blocks, found.last) or length > min(left, _LONGEST):
+    remaining = size - state.good - HEAD.size
+    if (number, previous) != (state.blocks, state.last) or length > min(remaining, _LONGEST):
         return None
     payload = file.read(length)
     if zlib.crc32(payload, zlib.crc32(head[8:])) != crc:
@@ -151,13 +151,13 @@ def blocks(file: BinaryIO) -> Iterator[Block]:
     """The good blocks of *file* as they are stored, up to the first bad one."""
     size = file.seek(0, 2)
     file.seek(0)
-    found = Scan()
-    if not _magic(file, size, found):
+    state = Scan()
+    if not _magic(file, size, state):
         return
-    while (block := _read(file, found, size)) is not None:
-        found.good += HEAD.size + len(block[3])
-        found.blocks += 1
-        found.last = block[0]
+    while (block := _read(file, state, size)) is not None:
+        state.good += HEAD.size + len(block[3])
+        state.blocks += 1
+        state.last = block[0]
         yield block
 
 
@@ -168,20 +168,20 @@ def ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
     file.seek(0)
     if file.read(len(MAGIC)) != MAGIC:
         return None
-    found, last = Scan(good=len(MAGIC)), Scan()
-    while found.good < size:
-        file.seek(found.good)
+    first, last = Scan(good=len(MAGIC)), Scan()
+    while first.good < size:
+        file.seek(first.good)
         head = file.read(HEAD.size)
         if len(head) < HEAD.size:
             return None
         length, crc, number, previous, _, _ = HEAD.unpack(head)
-        if (number, previous) != (found.blocks, found.last):
+        if (number, previous) != (first.blocks, first.last):
             return None
-        last = Scan(found.good, found.blocks, found.last)
-        found.last = crc
-        found.good += HEAD.size + length
-        found.blocks += 1
-    if found.good != size or not found.blocks:
+        last = Scan(first.good, first.blocks, first.last)
+        first.last = crc
+        first.good += HEAD.size + length
+        first.blocks += 1
+    if first.good != size or not first.blocks:
         return None
     return payload(file, Scan(len(MAGIC)), size), payload(file, last, size)
 
@@ -205,42 +205,42 @@ def _raw(block: Block, number: int) -> bytes:
         raise TraceCorrupt(f"block {number}: {error}") from None
 
 
-def _classify(file: BinaryIO, found: Scan, size: int, salvage: bool) -> None:
-    found.torn = size - found.good
-    after = _resync(file, found, size)
+def _classify(file: BinaryIO, state: Scan, size: int, salvage: bool) -> None:
+    state.torn = size - state.good
+    after = _resync(file, state, size)
     if after is None:
         return
-    found.damaged = (
-        f"block {found.blocks} at byte {found.good} is damaged, and {after}; "
+    state.damaged = (
+        f"block {state.blocks} at byte {state.good} is damaged, and {after}; "
         "what comes before it can be copied out with --salvage"
     )
     if not salvage:
-        raise TraceCorrupt(found.damaged)
+        raise TraceCorrupt(state.damaged)
 
 
-def _resync(file: BinaryIO, found: Scan, size: int) -> str | None:
+def _resync(file: BinaryIO, state: Scan, size: int) -> str | None:
     """A description of the data after the bad block; ``None`` when it is the torn end of the file.
 
     A file is looked through in pieces. One that is too large to be looked through whole, or too
     full of what might be blocks, is damaged: to cut its end would lose what may be there.
     """
-    left, end = _RESYNC_BYTES, min(size, found.good + _RESYNC_BYTES)
-    for tries, at in enumerate(_candidates(file, found.good, end)):
-        if tries > _RESYNC_TRIES or left < 0:
+    remaining, end = _RESYNC_BYTES, min(size, state.good + _RESYNC_BYTES)
+    for tries, at in enumerate(_candidates(file, state.good, end)):
+        if tries > _RESYNC_TRIES or remaining < 0:
             return "what follows might be good blocks"
         file.seek(at)
         head = file.read(HEAD.size)
         length, crc, number, _, _, raw_length = HEAD.unpack(head)
         if (
-            number < found.blocks
+            number < state.blocks
             or at + HEAD.size + length > size
             or raw_length + SIGNATURE < length
         ):
             continue
-        left -= length
+        remaining -= length
         if zlib.crc32(file.read(length), zlib.crc32(head[8:])) == crc:
             return f"good blocks follow at {at}"
-    return None if end == size else f"{size - found.good} bytes are more than a torn end"
+    return None if end == size else f"{size - state.good} bytes are more than a torn end"
 
 
 def _candidates(file: BinaryIO, start: int, end: int) -> Iterator[int]:

@@ -59,8 +59,8 @@ def block_after(
         signed = signature(key, signed, head, payload)
         payload += signed
     crc = zlib.crc32(payload, zlib.crc32(head))
-    made = struct.pack("<II", len(payload), crc) + head + payload
-    return made, Last(last.blocks + 1, crc, signed)
+    stored = struct.pack("<II", len(payload), crc) + head + payload
+    return stored, Last(last.blocks + 1, crc, signed)
 
 
 def signature(key: bytes, before: bytes, head: bytes, payload: bytes) -> bytes:
@@ -120,8 +120,8 @@ class Encoder:
 
     def packed(self, codec: int, payload: bytes, raw_length: int) -> bytes:
         """The next block, of a *payload* that is compressed already."""
-        made, self.last = block_after(self.last, self.key, codec, payload, raw_length)
-        return made
+        stored, self.last = block_after(self.last, self.key, codec, payload, raw_length)
+        return stored
 
 
 class BlockFile:
@@ -151,13 +151,13 @@ class BlockFile:
     def _go_on(self) -> None:
         """Cut the torn tail of a file, and find the block that the next one follows."""
         try:
-            found = self._repair()
+            scan = self._repair()
             signed = self._sign_on()
         except BaseException:
             os.close(self._fd)
             raise
-        self.good, self.torn = found.good, found.torn
-        self.last = Last(found.blocks, found.last, signed)
+        self.good, self.torn = scan.good, scan.torn
+        self.last = Last(scan.blocks, scan.last, signed)
 
     def _sign_on(self) -> bytes:
         """The last signature; later blocks are signed, too, if every one is so far."""
@@ -166,11 +166,11 @@ class BlockFile:
             from appl.tracing.format.trust import signatures  # of a file that is written on
 
             with os.fdopen(os.dup(self._fd), "rb") as file:
-                for each in signatures(file, self._key):
-                    if each is None:
+                for signature_read in signatures(file, self._key):
+                    if signature_read is None:
                         self._key = None
                         break
-                    self._first, last = self._first or each, each
+                    self._first, last = self._first or signature_read, signature_read
         return last
 
     def note_end(self) -> None:
@@ -231,11 +231,11 @@ class BlockFile:
 
     def loss(self) -> str | None:
         """The sentence that tells what somebody else did to the file, if it was removed or cut."""
-        found = os.fstat(self._fd)
-        if self._counts_links and not found.st_nlink:
+        status = os.fstat(self._fd)
+        if self._counts_links and not status.st_nlink:
             return "somebody removed the file while the run went on"
-        if found.st_size < self.good:
-            return f"somebody cut the file to {found.st_size} of its {self.good} bytes"
+        if status.st_size < self.good:
+            return f"somebody cut the file to {status.st_size} of its {self.good} bytes"
         return None
 
     def unlock(self) -> None:

@@ -30,18 +30,18 @@ def lengths(chunks: Iterable[Chunk]) -> list[object]:
 
 def texts(chunks: Iterable[Chunk]) -> Texts:
     """The texts that *chunks* add up to."""
-    found: dict[tuple[int, int], list[str]] = {}
+    pieces_by_key: dict[tuple[int, int], list[str]] = {}
     for chunk in chunks:
-        found.setdefault((chunk.sample, KINDS.index(chunk.kind)), []).append(chunk.text)
-    return {key: "".join(pieces) for key, pieces in found.items()}
+        pieces_by_key.setdefault((chunk.sample, KINDS.index(chunk.kind)), []).append(chunk.text)
+    return {key: "".join(pieces) for key, pieces in pieces_by_key.items()}
 
 
 def texts_of(response: Response, first: int) -> Texts:
     """The whole texts of an answer whose first sample has the number *first*."""
-    found: Texts = {}
+    whole: Texts = {}
     for number, sample in enumerate(response.samples, first):
-        found[number, 0], found[number, 1] = sample.text, sample.reasoning or ""
-    return found
+        whole[number, 0], whole[number, 1] = sample.text, sample.reasoning or ""
+    return whole
 
 
 def check(cuts: object, whole: Texts) -> None:

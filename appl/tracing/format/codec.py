@@ -110,11 +110,11 @@ def bounds(data: bytes) -> array[int]:
     """The places in *data* where each record begins, and where the last one ends."""
     unpacker = msgpack.Unpacker(max_buffer_size=MAX_RAW)
     unpacker.feed(data)
-    found = array("I", [0])
-    while found[-1] < len(data):
+    places = array("I", [0])
+    while places[-1] < len(data):
         unpacker.skip()
-        found.append(unpacker.tell())
-    return found
+        places.append(unpacker.tell())
+    return places
 
 
 def _records(data: bytes, **hooks: object) -> Iterator[Any]:

@@ -33,14 +33,14 @@ class Failure:
     def as_data(self) -> dict[str, object]:
         """The failure as JSON-ready data."""
         error = self.error
-        said = None if error is None else {"type": type(error).__name__, "message": str(error)}
-        return {"address": self.address, "kind": self.kind, "of": self.of, "error": said}
+        problem = None if error is None else {"type": type(error).__name__, "message": str(error)}
+        return {"address": self.address, "kind": self.kind, "of": self.of, "error": problem}
 
 
 class Failures(dict[str, Failure]):
     """The failures of a run by their addresses: those that stand after all of its processes."""
 
-    def begun_again(self, address: str) -> None:
+    def forget_retried(self, address: str) -> None:
         """Forget the failure of the call at *address*, which a later process asks again, and those
         of the items around it.
         """
@@ -64,12 +64,12 @@ class Failures(dict[str, Failure]):
         """The sums; so many *tools* failed."""
         every = [one for one in self.values() if one.kind == ITEM]
         counted = self.counted_items()
-        found = FailureCounts(len(self) - len(every), 0, len(counted), tools)
+        counts = FailureCounts(len(self) - len(every), 0, len(counted), tools)
         sizes = {one.of: one.items for one in counted if one.items}
         if sizes:
             good = sum(sizes.values()) - sum(one.of in sizes for one in every)
-            found.items = good + found.items_failed
-        return found
+            counts.items = good + counts.items_failed
+        return counts
 
 
 @dataclass(slots=True)
@@ -92,11 +92,11 @@ class FailureCounts:
     @classmethod
     def of_data(cls, data: Mapping[str, Any]) -> FailureCounts:
         """The counts among *data*, of which an older trace has none."""
-        found = {name: data.get(name) for name in cls.__slots__}
-        return cls(**{name: n for name, n in found.items() if type(n) is int})
+        numbers = {name: data.get(name) for name in cls.__slots__}
+        return cls(**{name: n for name, n in numbers.items() if type(n) is int})
 
     @property
-    def again(self) -> bool:
+    def has_retriable(self) -> bool:
         """True if there is something that ``--anew failed`` asks again."""
         return self.rejected > 0 or self.items_failed > 0
 
@@ -143,8 +143,8 @@ def error_key(kind: str, message: str) -> str:
 
 def short_error(error: BaseException) -> tuple[Any, ...]:
     """*error* as plain data, with the beginning of its message alone."""
-    actual, known, message, *_ = record.error_data(error)
-    return actual, known, message[:_LONGEST], [message[:_LONGEST]]
+    actual, nearest, message, *_ = record.error_data(error)
+    return actual, nearest, message[:_LONGEST], [message[:_LONGEST]]
 
 
 @dataclass(slots=True)
@@ -157,7 +157,7 @@ class RunningFailures:
     @classmethod
     def of(cls, failures: Iterable[Failure], tools: Iterable[str]) -> RunningFailures:
         """Those of the processes before."""
-        return cls(Failures({each.address: each for each in failures}), set(tools))
+        return cls(Failures({failure.address: failure for failure in failures}), set(tools))
 
     def counts(self) -> FailureCounts:
         """The sums."""

@@ -94,8 +94,8 @@ def identity(path: Path) -> str | None:
 def identity_in(header: dict[str, object]) -> str | None:
     """The name of the key that *header* gives."""
     privacy = header.get("privacy")
-    found = privacy.get("key") if isinstance(privacy, dict) else None
-    return found if isinstance(found, str) and _IDENTITY.fullmatch(found) else None
+    identity = privacy.get("key") if isinstance(privacy, dict) else None
+    return identity if isinstance(identity, str) and _IDENTITY.fullmatch(identity) else None
 
 
 def first_record(path: Path) -> dict[str, Any] | None:
@@ -108,9 +108,9 @@ def first_record(path: Path) -> dict[str, Any] | None:
 
 def first_records(path: Path, kind: type[_R]) -> list[_R]:
     """The records of *kind* in the first block of the trace at *path*, as far as it can be read."""
-    found = list[_R]()
+    records = list[_R]()
     with suppress(TraceError, OSError, ValueError, TypeError, IndexError, KeyError):
         with regular_file(path) as file:
             raw = next(block.scan(file, block.Scan(), salvage=True), b"")
-        found += table.chosen(codec.unpack(raw), kind)
-    return found
+        records += table.chosen(codec.unpack(raw), kind)
+    return records

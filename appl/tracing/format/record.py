@@ -41,7 +41,7 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
     used, samples = response.usage, list[tuple[Any, ...]]()
     for sample in response.samples:
         text, tokens, reasoning = sample.text, sample.logprobs, sample.reasoning
-        told: tuple[Any, ...] = (
+        fields: tuple[Any, ...] = (
             big(text) if big is not None else text,
             sample.finish_reason,
             tokens and _tokens(tokens),
@@ -49,10 +49,10 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
         if sample.tool_calls or reasoning is not None or sample.provider_fields is not None:
             passed = big or _passes
             thought = None if reasoning is None else passed(reasoning)
-            told = *told, calls_data(sample.tool_calls, passed), thought
+            fields = *fields, calls_data(sample.tool_calls, passed), thought
         if sample.provider_fields is not None:
-            told = *told, provided_data(sample.provider_fields, big or _passes)
-        samples.append(told)
+            fields = *fields, provided_data(sample.provider_fields, big or _passes)
+        samples.append(fields)
     data = (
         samples,
         (used.prompt_tokens, used.completion_tokens, used.cached_tokens),
@@ -86,10 +86,10 @@ def provided_from(data: Any, big: Read) -> ProviderFields | None:
     if data is None:
         return None
     source, fields = data[PROVIDED]
-    found = checked(dict, revive(fields, cast("Callable[[Any], str | bytes]", big)))
+    fields_read = checked(dict, revive(fields, cast("Callable[[Any], str | bytes]", big)))
     from appl.prompt.provider_fields import ProviderFields  # few messages have any
 
-    return ProviderFields.of(found, checked(str, source))
+    return ProviderFields.of(fields_read, checked(str, source))
 
 
 def calls_data(calls: tuple[ToolCall, ...], big: Big) -> list[object]:
@@ -145,9 +145,9 @@ def _sample(data: Any, big: Read) -> Sample:
     )
 
 
-def _padded(found: Any, *usual: object) -> list[Any]:
-    """The optional fields that were *found*, and the *usual* values of those after them."""
-    return [*found[: len(usual)], *usual[len(found) :]]
+def _padded(fields: Any, *usual: object) -> list[Any]:
+    """The optional *fields* that are there, and the *usual* values of those after them."""
+    return [*fields[: len(usual)], *usual[len(fields) :]]
 
 
 def _token(token: object, logprob: object, top: Any) -> TokenLogprob:
@@ -157,11 +157,11 @@ def _token(token: object, logprob: object, top: Any) -> TokenLogprob:
 
 def checked(kind: type[T], value: Any) -> T:
     """*value*, when it is of *kind*; an ``int`` passes for a ``float``. Raises ``TypeError``."""
-    found = type(value)
-    if found is kind or (kind is float and found is int):
+    actual = type(value)
+    if actual is kind or (kind is float and actual is int):
         right: T = value
         return right
-    raise TypeError(f"expected {kind.__name__}, found {found.__name__}")
+    raise TypeError(f"expected {kind.__name__}, found {actual.__name__}")
 
 
 def word(value: object) -> str:
@@ -204,22 +204,22 @@ def error_data(error: BaseException) -> tuple[Any, ...]:
         args = [plain(arg) for arg in error.args[:_MAX_TRACEBACK_ARGS]]
     except (TypeError, ValueError):
         args = [str(error)]
-    known = names[0] if names else "BackendError"
-    data = f"{kind.__module__}.{kind.__qualname__}", known, str(error), args
+    nearest = names[0] if names else "BackendError"
+    data = f"{kind.__module__}.{kind.__qualname__}", nearest, str(error), args
     facts = {name: value for name in FACTS if (value := getattr(error, name, None)) is not None}
     return (*data, facts) if facts and isinstance(error, errors.ApplError) else data
 
 
 def error_with(data: tuple[Any, ...], big: Big) -> tuple[object, ...]:
     """The error that *data* describes; *big* may put a reference in place of a long text."""
-    actual, known, message, args, *facts = data
-    return actual, known, big(message), [shortened(arg, big) for arg in args], *facts
+    actual, nearest, message, args, *facts = data
+    return actual, nearest, big(message), [shortened(arg, big) for arg in args], *facts
 
 
 def error_from(data: Any, revive: Read = _passes, big: Read = _passes) -> BaseException:
     """An error as it was recorded: a type of appl or of Python, with the recorded message."""
-    actual, known, message, args, *later = data
-    kind = _ERRORS.get(known, errors.BackendError)
+    actual, nearest, message, args, *later = data
+    kind = _ERRORS.get(nearest, errors.BackendError)
     message = checked(str, big(message))
     facts = {name: revive(value) for name, value in (later[0] if later else {}).items()}
     try:
@@ -228,7 +228,7 @@ def error_from(data: Any, revive: Read = _passes, big: Read = _passes) -> BaseEx
         error = kind(message)
     if str(error) != message:
         error = kind(message)
-    if actual.rpartition(".")[2] != known:
+    if actual.rpartition(".")[2] != nearest:
         error.add_note(f"recorded as {checked(str, actual)}")
         error.__dict__["recorded_type"] = actual  # for who may make it one of that type again
     return error

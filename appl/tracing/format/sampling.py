@@ -18,11 +18,11 @@ UNREADABLE = "unreadable"
 @functools.lru_cache(maxsize=256)
 def _read(sampling: str) -> dict[str, object]:
     try:
-        found = json.loads(sampling)
-        codec.plain(found)  # measures how deep it is
+        parameters_read = json.loads(sampling)
+        codec.plain(parameters_read)  # measures how deep it is
     except (ValueError, RecursionError):
         return {UNREADABLE: sampling}
-    return found if isinstance(found, dict) else {UNREADABLE: sampling}
+    return parameters_read if isinstance(parameters_read, dict) else {UNREADABLE: sampling}
 
 
 def parameters(sampling: str) -> dict[str, Any]:
@@ -32,22 +32,26 @@ def parameters(sampling: str) -> dict[str, Any]:
 
 def max_tokens(sampling: str) -> int | None:
     """The limit on an answer's tokens, ``None`` where there is none."""
-    found = _read(sampling).get("max_tokens")
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    limit = _read(sampling).get("max_tokens")
+    return limit if isinstance(limit, int) and not isinstance(limit, bool) else None
 
 
 def tier(sampling: str) -> str:
     """The way of service that was asked for and may have a price of its own; else ``""``."""
     extra = _read(sampling).get("extra")
-    found = extra.get("service_tier") if isinstance(extra, dict) else None
-    return found if isinstance(found, str) and found not in ("auto", "default") else ""
+    service_tier = extra.get("service_tier") if isinstance(extra, dict) else None
+    return (
+        service_tier
+        if isinstance(service_tier, str) and service_tier not in ("auto", "default")
+        else ""
+    )
 
 
 def strings(sampling: str, name: str) -> tuple[str, ...]:
     """The texts of the parameter *name*: the choices, the tools, or the schema as the only one."""
-    found = _read(sampling).get(name)
-    each = found if isinstance(found, list) else [] if found is None else [found]
-    return tuple(map(str, each))
+    value = _read(sampling).get(name)
+    items = value if isinstance(value, list) else [] if value is None else [value]
+    return tuple(map(str, items))
 
 
 def withheld(sampling: str) -> bool:

@@ -52,16 +52,16 @@ class _File(io.BufferedReader):
     """A file whose errors of reading are ours: a disk may fail in the middle."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        with _told():
+        with _trace_errors():
             return super().read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        with _told():
+        with _trace_errors():
             return super().seek(offset, whence)
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _trace_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -113,14 +113,14 @@ def reopen(path: Path) -> int:
 
 def _locked(fd: int, path: Path) -> int:
     """*fd*, when the lock can be had; a reader holds it for moments, so it is tried some times."""
-    for left in reversed(range(_LOCK_TRIES)):
+    for tries in reversed(range(_LOCK_TRIES)):
         try:
             # The lock belongs to the open file. It ends with the process, also after ``kill -9``,
             # so no lock is ever left behind.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return fd
         except BlockingIOError:
-            if not left:
+            if not tries:
                 os.close(fd)
                 raise TraceLocked(f"{path} is being written by {_owner(path)}") from None
             time.sleep(_LOCK_PAUSE)

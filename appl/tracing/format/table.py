@@ -35,7 +35,7 @@ class Content(Enum):
     DIGEST = "its HMAC under the run key"
     PIECE = "sealed or left out"
     BYTES = "emptied"
-    LEFT_OUT = "left out"
+    OMITTED = "left out"
     ORIGINS = "left out: it says only where a text comes from"
 
 
@@ -106,7 +106,7 @@ class ScopeRecord(NamedTuple):
     file: OptionalId
     line: OptionalLine
     at: Micros
-    metadata: Annotated[Any, Content.LEFT_OUT, "value"] = None
+    metadata: Annotated[Any, Content.OMITTED, "value"] = None
     arguments: Annotated[str | None, Content.TEXT] = None
 
 
@@ -140,7 +140,7 @@ class MediumRecord(NamedTuple):
     tag: Literal["G"]
     id: Id
     kind: Word
-    url: Annotated[str | None, Content.LEFT_OUT]
+    url: Annotated[str | None, Content.OMITTED]
     data: Annotated[bytes | Map, Content.BYTES, "long bytes"]
     mime: Word
     detail: OptionalWord
@@ -247,8 +247,8 @@ class EndRecord(NamedTuple):
     status: Count
     value: Annotated[Any, Content.ANSWER, "answer or error"]
     at: Micros
-    lengths: Annotated[list[object] | None, Content.LEFT_OUT] = None
-    texts: Annotated[list[object] | None, Content.LEFT_OUT] = None
+    lengths: Annotated[list[object] | None, Content.OMITTED] = None
+    texts: Annotated[list[object] | None, Content.OMITTED] = None
     about: Annotated[Map | None, Content.ABOUT] = None
 
 
@@ -395,7 +395,9 @@ def tags(kinds: Iterable[Kind]) -> frozenset[str]:
 
 
 def _content(hint: object) -> Content | None:
-    declared = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Content)]
+    declared = [
+        content for content in getattr(hint, "__metadata__", ()) if isinstance(content, Content)
+    ]
     return declared[0] if declared else None
 
 
@@ -419,17 +421,17 @@ def row(kind: Callable[Concatenate[Any, _P], Record]) -> Callable[_P, Fields]:
     It is generated once: an encoder calls it for every record, and to make an object of the class
     first would take five times as long.
     """
-    made: Kind = kind  # type: ignore[assignment]
-    optional = [*made._field_defaults]
-    needed = [name for name in made._fields[1:] if name not in optional]
-    head = ", ".join([repr(tag_of(made)), *needed])
+    record: Kind = kind  # type: ignore[assignment]
+    optional = [*record._field_defaults]
+    needed = [name for name in record._fields[1:] if name not in optional]
+    head = ", ".join([repr(tag_of(record)), *needed])
     body = f"({head})"
     if optional:
         none = " and ".join(f"{name} is None" for name in optional)
         more = f"*(each for each in ({', '.join(optional)},) if each is not None)"
         body = f"({head}) if {none} else ({head}, {optional[0] if len(optional) == 1 else more})"
-    taken = ", ".join([*needed, *(f"{name}=None" for name in optional)])
-    function: Callable[_P, Fields] = eval(f"lambda {taken}: {body}")
+    signature = ", ".join([*needed, *(f"{name}=None" for name in optional)])
+    function: Callable[_P, Fields] = eval(f"lambda {signature}: {body}")
     return function
 
 
@@ -464,10 +466,10 @@ def as_record(fields: list[Any]) -> Any:
 def _unusual(kind: Kind, fields: list[object]) -> Any:
     if len(fields) == len(kind._fields):
         return _new(kind, fields)
-    known = fields[: len(kind._fields)]
-    if kind is EndRecord and isinstance(known[-1], dict) and len(known) > 5:
-        known[5:] = [*known[5:-1], *[None] * (8 - len(known)), known[-1]]
-    return kind(*known)
+    values = fields[: len(kind._fields)]
+    if kind is EndRecord and isinstance(values[-1], dict) and len(values) > 5:
+        values[5:] = [*values[5:-1], *[None] * (8 - len(values)), values[-1]]
+    return kind(*values)
 
 
 _R = TypeVar("_R", bound=Record)

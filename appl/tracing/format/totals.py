@@ -108,14 +108,14 @@ class Totals:
     @classmethod
     def of_numbers(cls, numbers: Iterable[object]) -> Totals:
         """The totals of ``as_numbers``. Raises ``TypeError`` for anything else."""
-        left, made = iter([checked(int, number) for number in numbers]), cls()
+        rest, totals = iter([checked(int, number) for number in numbers]), cls()
         for name in cls.__slots__:
-            value = getattr(made, name)
-            known = (
-                {key: next(left, 0) for key in value} if isinstance(value, dict) else next(left, 0)
+            value = getattr(totals, name)
+            values = (
+                {key: next(rest, 0) for key in value} if isinstance(value, dict) else next(rest, 0)
             )
-            setattr(made, name, known)
-        return made
+            setattr(totals, name, values)
+        return totals
 
     def as_data(self) -> dict[str, object]:
         """The totals as JSON-ready data; an unknown cost is null, not 0.
@@ -123,15 +123,15 @@ class Totals:
         Classes of tokens of which no answer tells anything are left out.
         """
         data = {name: getattr(self, name) for name in self.__slots__}
-        classes, known = data.pop("classes"), data.pop("classes_known")
-        more = {name: tokens for name, tokens in classes.items() if known[name]}
+        classes, priced = data.pop("classes"), data.pop("classes_known")
+        more = {name: tokens for name, tokens in classes.items() if priced[name]}
         data["tokens"] = {**self.tokens, **more}
-        return with_known_cost({**data, "in_flight": self.in_flight})
+        return with_null_cost({**data, "in_flight": self.in_flight})
 
 
 def combined(every: Iterable[Totals]) -> Totals:
     """The sums of *every* one together."""
-    return Totals.of_numbers(map(sum, zip(*(each._numbers() for each in every), strict=True)))
+    return Totals.of_numbers(map(sum, zip(*(totals._numbers() for totals in every), strict=True)))
 
 
 class RunningTotals:
@@ -142,9 +142,9 @@ class RunningTotals:
 
     def __init__(self, models: dict[str, Totals] | None = None, elapsed_us: int = 0) -> None:
         self.models = models or {}
-        self._asked: dict[str, Totals] = {}
+        self._by_call: dict[str, Totals] = {}
         self._earlier_us, self._first, self._last = elapsed_us, -1, -1
-        self._known = True
+        self._is_complete = True
 
     @property
     def whole(self) -> Totals:
@@ -157,18 +157,18 @@ class RunningTotals:
         totals = self.models.get(model)
         if totals is None:
             totals = self.models[model] = Totals()
-        self._asked[address] = totals
+        self._by_call[address] = totals
         totals.calls += 1
         if self._first < 0 or at < self._first:
             self._first = at
 
     def of(self, address: str) -> Totals:
         """The totals in which the call at *address* counts."""
-        totals = self._asked.get(address)
+        totals = self._by_call.get(address)
         if (
             totals is None
         ):  # it was started by an earlier process, of a model that is not known here
-            self._known = False
+            self._is_complete = False
             totals = self.models.setdefault("", Totals())
         return totals
 
@@ -176,19 +176,19 @@ class RunningTotals:
         """The totals of the call at *address*, which ends at the time *at*."""
         if at > self._last:
             self._last = at
-        totals = self._asked.pop(address, None)
+        totals = self._by_call.pop(address, None)
         return self.of(address) if totals is None else totals
 
     def sums(self) -> dict[str, object] | None:
         """The sums by model for the last record; ``None`` where a call's model is not known."""
-        if not self._known or len(self.models) > _MODELS:
+        if not self._is_complete or len(self.models) > _MODELS:
             return None
         took = max(self._last - self._first, 0) if self._first >= 0 <= self._last else 0
         models = {name: totals.as_numbers() for name, totals in self.models.items()}
         return {"elapsed_us": self._earlier_us + took, "models": models}
 
 
-def with_known_cost(totals: dict[str, object]) -> dict[str, object]:
+def with_null_cost(totals: dict[str, object]) -> dict[str, object]:
     """*totals* with a null cost if every cost in them is unknown."""
     nothing = not totals.get("cost") and totals.get("cost_unknown")
     return {**totals, "cost": None} if nothing else totals

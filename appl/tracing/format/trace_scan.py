@@ -44,18 +44,18 @@ class TraceScan:
 
     def __init__(self, file: BinaryIO, *, salvage: bool = False, limit: int = 0) -> None:
         self.file, self._salvage, self._limit = file, salvage, limit
-        self._found = block.Scan()
+        self._scan = block.Scan()
         self._running = False
 
     @property
     def allowance(self) -> DecodingAllowance:
         """The memory that all records may take together."""
-        return self._found.allowance
+        return self._scan.allowance
 
     @property
     def blocks(self) -> int:
         """The number of blocks that were read."""
-        return self._found.blocks
+        return self._scan.blocks
 
     def blocks_to(self, take_in: Callable[[bytes, int], None]) -> Iterator[None]:
         """Call *take_in* with each block and its number; yields after each.
@@ -63,9 +63,9 @@ class TraceScan:
         Raises ``TraceError``.
         """
         self._running = locked(self.file)  # before reading: what ended then is read whole
-        found = self._found
-        for raw in block.scan(self.file, found, salvage=self._salvage, limit=self._limit):
-            take_in(raw, found.blocks)
+        scan = self._scan
+        for raw in block.scan(self.file, scan, salvage=self._salvage, limit=self._limit):
+            take_in(raw, scan.blocks)
             yield
 
     def read(self, take_in: Callable[[bytes, int], None]) -> None:
@@ -76,17 +76,17 @@ class TraceScan:
     @property
     def position(self) -> tuple[int, int]:
         """The end of the last block that was read, in the file, and its checksum."""
-        return self._found.good, self._found.last
+        return self._scan.good, self._scan.last
 
     @property
     def damage(self) -> str:
         """The damage before which a scan with *salvage* ended; empty without one."""
-        return self._found.damaged
+        return self._scan.damaged
 
     @property
     def torn(self) -> int:
         """The size of a last group that a crash cut off; a running process may still write it."""
-        return 0 if self._running else self._found.torn
+        return 0 if self._running else self._scan.torn
 
     def state(self, closed: bool) -> State:
         """The state of the run whose last record *closed* it, or did not."""
@@ -95,31 +95,31 @@ class TraceScan:
 
 def repair(fd: int) -> block.Scan:
     """Cut the torn tail of the trace *fd*; the scan says how much. Raises ``TraceCorrupt``."""
-    found = block.Scan()
+    scan = block.Scan()
     with os.fdopen(os.dup(fd), "rb") as file:
-        for _ in block.scan(file, found):
+        for _ in block.scan(file, scan):
             pass
     # Under the lock, which the caller holds: a torn tail may else be a block that another process
     # is writing right now.
-    if found.torn:
-        os.ftruncate(fd, found.good)
+    if scan.torn:
+        os.ftruncate(fd, scan.good)
         os.fsync(fd)
-    return found
+    return scan
 
 
 def salvage(source: Path, target: Path) -> block.Scan:
     """Copy the good prefix of *source* into the new trace *target*."""
-    found = block.Scan()
+    scan = block.Scan()
     with regular_file(source) as file:
-        for _ in block.scan(file, found, salvage=True):
+        for _ in block.scan(file, scan, salvage=True):
             pass
         fd = create(target)
         with os.fdopen(fd, "wb") as copy:
             file.seek(0)
-            left = found.good
-            while left > 0 and (piece := file.read(min(left, _PIECE))):
+            remaining = scan.good
+            while remaining > 0 and (piece := file.read(min(remaining, _PIECE))):
                 copy.write(piece)
-                left -= len(piece)
+                remaining -= len(piece)
             copy.flush()
             os.fsync(copy.fileno())
-    return found
+    return scan

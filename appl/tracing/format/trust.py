@@ -61,12 +61,12 @@ def signatures(file: BinaryIO, key: bytes) -> Iterator[bytes | None]:
     before = block.UNSIGNED
     for crc, codec, raw_length, payload in block.blocks(file):
         checked = block.CHECKED.pack(number, previous, codec, raw_length)
-        found = block_file.signature(key, before, checked, block.unsigned(codec, payload)[1])
-        if not codec & block.SIGNED or not hmac.compare_digest(found, payload[-SIGNATURE:]):
+        computed = block_file.signature(key, before, checked, block.unsigned(codec, payload)[1])
+        if not codec & block.SIGNED or not hmac.compare_digest(computed, payload[-SIGNATURE:]):
             yield None
             return
-        number, previous, before = number + 1, crc, found
-        yield found
+        number, previous, before = number + 1, crc, computed
+        yield computed
 
 
 def signed_copy(source: Path, target: Path, owner: Owner) -> None:

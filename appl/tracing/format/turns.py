@@ -23,17 +23,17 @@ class Turns:
         self._asking = set[int]()
         self._usual = 0.0
 
-    def hasten(self, who: object) -> None:
-        """Have no thread wait for longer than ``SWITCH_SECONDS``, until *who* takes it back."""
+    def hasten(self, owner: object) -> None:
+        """Have no thread wait for longer than ``SWITCH_SECONDS``, until *owner* takes it back."""
         interval = sys.getswitchinterval()
         if interval > SWITCH_SECONDS:
             self._usual = interval
             sys.setswitchinterval(SWITCH_SECONDS)
-        self._asking.add(id(who))
+        self._asking.add(id(owner))
 
-    def relax(self, who: object) -> None:
-        """*who* asks for it no more."""
-        self._asking.discard(id(who))
+    def relax(self, owner: object) -> None:
+        """Take back the request of *owner*."""
+        self._asking.discard(id(owner))
         if self._usual and not self._asking:
             if abs(sys.getswitchinterval() - SWITCH_SECONDS) < 1e-6:
                 sys.setswitchinterval(self._usual)

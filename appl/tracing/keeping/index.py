@@ -46,21 +46,21 @@ def rows(home: Path) -> list[RunRow]:
     files = dict(_files(home))
     with contextlib.ExitStack() as stack:
         connection = _opened(home, stack) if files or (home / FILE).exists() else None
-        known = _stored(connection)
-        found: list[RunRow] = []
+        stored_rows = _stored(connection)
+        rows_read: list[RunRow] = []
         fresh: list[_Stored] = []
         for place, (path, foreign) in files.items():
             stamp = _stamp(path)
             if stamp is None:
                 continue
-            row = _revived(known.get(place), stamp, path)
+            row = _revived(stored_rows.get(place), stamp, path)
             if row is None:
                 row = row_of(path, foreign)
                 if row.state not in _CHANGING and _stamp(path) == stamp:
                     fresh.append((place, *stamp, json.dumps(row.as_data())))
-            found.append(row)
-        _store(connection, fresh, [place for place in known if place not in files])
-    return sorted(found, key=lambda row: (row.began, row.name), reverse=True)
+            rows_read.append(row)
+        _store(connection, fresh, [place for place in stored_rows if place not in files])
+    return sorted(rows_read, key=lambda row: (row.began, row.name), reverse=True)
 
 
 def _files(home: Path) -> Iterator[tuple[str, tuple[Path, bool]]]:
@@ -165,12 +165,14 @@ def _stored(connection: sqlite3.Connection | None) -> _Known:
     import sqlite3 as sqlite  # only a run that keeps answers or an index in a file needs it
 
     try:
-        found = connection.execute("SELECT place, size, modified, inode, row FROM runs").fetchall()
+        records = connection.execute(
+            "SELECT place, size, modified, inode, row FROM runs"
+        ).fetchall()
     except sqlite.Error:
         return {}
     return {
         place: ((size, modified, inode), text)
-        for place, size, modified, inode, text in found
+        for place, size, modified, inode, text in records
         if isinstance(place, str) and isinstance(text, str)
     }
 

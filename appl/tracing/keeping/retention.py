@@ -50,18 +50,18 @@ def is_safe(row: RunRow, retention: Retention) -> bool:
 def removals(rows: Iterable[RunRow], retention: Retention, now: datetime) -> list[Removal]:
     """The runs of *rows* to remove, oldest first; runs that are safe count for the size alone."""
     every = sorted(rows, key=lambda row: (row.began, row.name), reverse=True)
-    taken = sum(row.size for row in every if is_safe(row, retention) and not row.imported)
+    used = sum(row.size for row in every if is_safe(row, retention) and not row.imported)
     gone: list[Removal] = []
     number = 0
     for row in every:
         if is_safe(row, retention):
             continue
-        reason = _reason(row, retention, now, number, taken + row.size)
+        reason = _reason(row, retention, now, number, used + row.size)
         if reason:
             gone.append(Removal(row, reason))
         else:
             number += 1
-            taken += row.size
+            used += row.size
     return gone[::-1]
 
 

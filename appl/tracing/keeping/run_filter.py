@@ -111,10 +111,10 @@ def moment(text: str, now: datetime) -> datetime:
     try:
         if _LENGTH.fullmatch(text.strip()):
             return now - length(text)
-        found = datetime.fromisoformat(text.strip())
+        time = datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError):
         raise ValueError("a length of time (30m, 2h, 3d, 1w) or a date (2026-01-31)") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def length(text: str) -> timedelta:

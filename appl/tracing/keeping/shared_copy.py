@@ -66,14 +66,14 @@ def share(
 
 
 def _copy(reading: BinaryIO, file: BinaryIO, veil: Veil, content: bool) -> None:
-    found, encoder = block.Scan(), block_file.Encoder()
+    scan, encoder = block.Scan(), block_file.Encoder()
     file.write(block.MAGIC)
-    for raw in block.scan(reading, found):
+    for raw in block.scan(reading, scan):
         try:
             for shown in _gathered(veil, _harmless(raw, content)):
                 file.write(encoder.block(shown))
         except BAD as error:
-            raise TraceCorrupt(f"block {found.blocks} is not valid: {error!r}") from None
+            raise TraceCorrupt(f"block {scan.blocks} is not valid: {error!r}") from None
 
 
 def _gathered(veil: Veil, records: Iterator[object]) -> Iterator[bytes]:
@@ -99,9 +99,9 @@ def _cleaner(redact: Redact | None) -> Redact:
     masker = Masker()
 
     def cleaned(message: Message) -> Message:
-        said = message if redact is None else redact(message)
-        text = masker.text(said.content, [])
-        return replace(said, content=without_likely_keys(text, "[key]"))
+        redacted = message if redact is None else redact(message)
+        text = masker.text(redacted.content, [])
+        return replace(redacted, content=without_likely_keys(text, "[key]"))
 
     return cleaned
 
@@ -110,7 +110,7 @@ def _harmless(raw: bytes, content: bool) -> Iterator[object]:
     """The records that may be shared, reduced to their harmless fields."""
     one = DecodingAllowance(of_file(len(raw)))
     for fields in codec.unpack(raw, one):
-        one.taken = 0
+        one.used = 0
         names: list[str] = []
         if fields[0] == SEALED:
             _, _, names, fields = fields
@@ -118,10 +118,10 @@ def _harmless(raw: bytes, content: bool) -> Iterator[object]:
             _, names, fields = fields
         if fields[0] in _LEFT_OUT:
             continue
-        kept = _cleaned(fields, content)
+        cleaned = _cleaned(fields, content)
         # a variable's name says something about its owner
-        known = [name if name in (REDACTED, "redact") else "secret" for name in names]
-        yield (MASKED, known, kept) if names else kept
+        reasons = [name if name in (REDACTED, "redact") else "secret" for name in names]
+        yield (MASKED, reasons, cleaned) if names else cleaned
 
 
 def _cleaned(fields: list[Any], content: bool) -> object:
@@ -141,18 +141,18 @@ def _cleaned(fields: list[Any], content: bool) -> object:
 
 def _facts(facts: object) -> object:
     header = codec.revive(facts, lambda _: "")
-    kept = {name: header[name] for name in _HEADER if name in header}
+    shared_facts = {name: header[name] for name in _HEADER if name in header}
     entry, settings = header.get("entry"), header.get("settings")
     if isinstance(entry, dict):
-        kept["entry"] = {"kind": str(entry.get("kind")), "function": entry.get("function")}
+        shared_facts["entry"] = {"kind": str(entry.get("kind")), "function": entry.get("function")}
     if isinstance(settings, dict):
-        kept["settings"] = {
+        shared_facts["settings"] = {
             name: value
             for name, value in settings.items()
             if name in _SETTINGS or name.startswith("prices.")
         }
-    kept |= {"format": record.FORMAT, "privacy": {"mode": SHARED}, "redaction": SHARED}
-    return codec.plain(kept)
+    shared_facts |= {"format": record.FORMAT, "privacy": {"mode": SHARED}, "redaction": SHARED}
+    return codec.plain(shared_facts)
 
 
 def _last_part(path: str) -> str:

@@ -81,21 +81,21 @@ def compare(path: Path, other: Path, home: Path | None = None) -> Agreement:
     Raises ``TraceError``.
     """
     one, two = Trace.open(path, home=home), Trace.open(other, home=home)
-    found = Agreement()
+    agreement = Agreement()
     for address in {**one.by_address, **two.by_address}:
         calls = one.by_address.get(address), two.by_address.get(address)
-        found.calls += 1
+        agreement.calls += 1
         contents = [None if call is None else call.content for call in calls]
         answers = [None if call is None else _texts(call) for call in calls]
         if one.key is not None and two.key is None:
             contents[1] = contents[1] and one.key.digest(contents[1])
             answers[1] = answers[1] and _as_digests(one, answers[1])
         same = contents[0] == contents[1], answers[0] == answers[1]
-        found.contents += same[0]
-        found.answers += same[1]
+        agreement.contents += same[0]
+        agreement.answers += same[1]
         if not all(same):
-            found.differs.append(address)
-    return found
+            agreement.differs.append(address)
+    return agreement
 
 
 def _texts(call: RecordedCall) -> tuple[str, ...]:
@@ -154,31 +154,31 @@ def _judge(trace: Trace, verdict: Verdict) -> None:
 
 def _contents(trace: Trace, verdict: Verdict) -> Iterator[str]:
     """Yields a complaint for each call whose content does not match its digest."""
-    known: dict[Messages, bytes] = {}
+    digests: dict[Messages, bytes] = {}
     for call in trace.every_call():
         if call.masked or trace.private:
             verdict.masked += 1
         elif call.started is not None:
-            said = b"" if call.messages is None else _digest(call.messages, known)
+            prompt_digest = b"" if call.messages is None else _digest(call.messages, digests)
             verdict.digests += 1
-            if digest_of(said, call.model, call.sampling) != call.content:
+            if digest_of(prompt_digest, call.model, call.sampling) != call.content:
                 yield f"{call.address}: its prompt or parameters are not what their digest says"
 
 
-def _digest(chain: Messages, known: dict[Messages, bytes]) -> bytes:
+def _digest(chain: Messages, digests: dict[Messages, bytes]) -> bytes:
     """The digest of *chain*, computed anew from its texts."""
     todo: list[Messages] = []
     link: Messages | None = chain
-    while link is not None and link not in known:
+    while link is not None and link not in digests:
         todo.append(link)
         link = link.parent
-    digest = b"" if link is None else known[link]
+    digest = b"" if link is None else digests[link]
     for part in reversed(todo):
-        said = part.message
+        message = part.message
         if part.parent is None:
-            digest = known[part] = Messages(None, said).digest
+            digest = digests[part] = Messages(None, message).digest
         else:
-            digest = known[part] = digest_of(digest, *said.fields())
+            digest = digests[part] = digest_of(digest, *message.fields())
     return digest
 
 

@@ -36,8 +36,8 @@ class RecordedBatch:
     @property
     def id(self) -> str | None:
         """The provider's name of the batch, if that is known."""
-        found = self.facts.get("id")
-        return found if isinstance(found, str) else None
+        name = self.facts.get("id")
+        return name if isinstance(name, str) else None
 
     @property
     def is_away(self) -> bool:

@@ -44,11 +44,11 @@ def add(totals: Totals, call: RecordedCall, earlier: bool = False) -> None:
 
 def by_model(calls: Iterable[RecordedCall], earlier: Iterable[RecordedCall]) -> dict[str, Totals]:
     """The totals by model, over *calls* and the *earlier* records of calls begun again."""
-    found: dict[str, Totals] = {}
+    totals: dict[str, Totals] = {}
     for is_earlier, every in ((False, calls), (True, earlier)):
         for call in every:
-            add(found.setdefault(call.model, Totals()), call, is_earlier)
-    return found
+            add(totals.setdefault(call.model, Totals()), call, is_earlier)
+    return totals
 
 
 class Elapsed:
@@ -87,7 +87,7 @@ def of_trace(trace: Trace) -> dict[str, Any]:
         "returns": [of_return(end) for end in trace.returns.values()],
         "calls": [{**of_call(call), **call_facts(trace, call)} for call in trace.calls],
         "tools": [used.as_data() for used in trace.tools.values()],
-        "observations": [of_observation(seen) for seen in trace.observations],
+        "observations": [of_observation(observation) for observation in trace.observations],
         **({"batches": [b.as_data() for b in trace.batches.values()]} if trace.batches else {}),
         "warnings": [{"address": a, "message": m} for a, m in trace.warnings],
     }
@@ -138,9 +138,9 @@ def _facts(call: RecordedCall) -> dict[str, Any]:
         "ended_us": call.ended,
         "attempts": len(call.attempts),
         "retries": [
-            {"attempt": each.number, "error": of_error(each.error), "wait_us": each.wait}
-            for each in call.attempts
-            if each.error is not None
+            {"attempt": attempt.number, "error": of_error(attempt.error), "wait_us": attempt.wait}
+            for attempt in call.attempts
+            if attempt.error is not None
         ],
         "outcome": call.ended_as,
         "texts": [s.text for s in samples],
@@ -178,14 +178,14 @@ def of_return(end: Returned) -> dict[str, Any]:
     return {**data, "error": of_error(end.error)}
 
 
-def of_observation(seen: Observation) -> dict[str, Any]:
+def of_observation(observation: Observation) -> dict[str, Any]:
     """What a program saw."""
     return {
-        "address": seen.address,
-        "ordinal": seen.ordinal,
-        "kind": seen.kind,
-        "value": jsonable(seen.value),
-        "masked": list(seen.masked),
+        "address": observation.address,
+        "ordinal": observation.ordinal,
+        "kind": observation.kind,
+        "value": jsonable(observation.value),
+        "masked": list(observation.masked),
     }
 
 
@@ -234,7 +234,7 @@ def _row(call: RecordedCall) -> tuple[str, str, str]:
     if call.started is not None and call.ended is not None:
         seconds = f"{(call.ended - call.started) / 1e6:.2f}"
     if call.response is not None:
-        said = " ".join(call.response.text.split())
+        text = " ".join(call.response.text.split())
     else:
-        said = f"{type(call.error).__name__}: {call.error}" if call.error else "no answer"
-    return call.address, seconds, said if len(said) <= _WIDTH else said[: _WIDTH - 1] + "…"
+        text = f"{type(call.error).__name__}: {call.error}" if call.error else "no answer"
+    return call.address, seconds, text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

@@ -90,19 +90,19 @@ class _TouchedAddresses(Reader):
         self.touched[call.address] = None
 
     def _call(self, reference: object) -> StoredCall:
-        found = super()._call(reference)
-        self.touched[found.address] = None
-        return found
+        call = super()._call(reference)
+        self.touched[call.address] = None
+        return call
 
     def _tool(self, tool: table.ToolStartRecord) -> None:
         super()._tool(tool)
         self.touched[next(reversed(self._tools))] = None
 
     def _use(self, reference: object) -> StoredToolUse | None:
-        found = super()._use(reference)
-        if found is not None:
-            self.touched[found.address] = None
-        return found
+        use = super()._use(reference)
+        if use is not None:
+            self.touched[use.address] = None
+        return use
 
     def _failure(self, failed: table.FailureRecord) -> None:
         super()._failure(failed)

@@ -70,11 +70,11 @@ def _heads(
 
 def _programs(header: Mapping[str, object]) -> dict[str, str]:
     """The digests of the program's files, by their paths below the folder where it was run."""
-    entry, found = header.get("entry"), header.get("programs")
+    entry, digests = header.get("entry"), header.get("programs")
     base = entry.get("directory") if isinstance(entry, dict) else None
-    if not isinstance(found, dict):
+    if not isinstance(digests, dict):
         return {}
-    return {f"file {_below(str(path), base)}": str(digest) for path, digest in found.items()}
+    return {f"file {_below(str(path), base)}": str(digest) for path, digest in digests.items()}
 
 
 def _below(path: str, base: object) -> str:
@@ -88,16 +88,16 @@ def _entry(header: Mapping[str, object]) -> dict[str, str]:
     if not isinstance(entry, dict):
         return {"program": str(header.get("program"))}
     words = _without_options([str(word) for word in entry.get("argv") or ()])
-    found = {"arguments": json.dumps(words)} if words else {}
+    facts = {"arguments": json.dumps(words)} if words else {}
     if entry.get("file"):
         file = _below(str(entry["file"]), entry.get("directory"))
-        found["program"] = f"{file}:{entry.get('function') or ''}"
-    return found
+        facts["program"] = f"{file}:{entry.get('function') or ''}"
+    return facts
 
 
 def _without_options(words: list[str]) -> list[str]:
     """The arguments without the run's own options, whose effect is among the settings."""
-    left: list[str] = []
+    remaining: list[str] = []
     skip = False
     for word in words:
         if skip:
@@ -105,8 +105,8 @@ def _without_options(words: list[str]) -> list[str]:
         elif word in _OPTIONS:
             skip = True
         elif word.partition("=")[0] not in _OPTIONS and word not in _SWITCHES:
-            left.append(word)
-    return left
+            remaining.append(word)
+    return remaining
 
 
 _OPTIONS = frozenset(
@@ -118,15 +118,15 @@ _SWITCHES = frozenset({"--json", "--no-trace", "--stream", "--quiet"})
 
 def _settings(header: Mapping[str, object]) -> dict[str, str]:
     settings = header.get("settings")
-    found = {
+    options_by_name = {
         f"setting {name}": json.dumps(jsonable(value), sort_keys=True, default=str)
         for name, value in (settings.items() if isinstance(settings, dict) else ())
         if name not in _UNRELATED
     }
     for name in ("backend", "model"):
         if header.get(name) is not None:
-            found[name] = str(header[name])
+            options_by_name[name] = str(header[name])
     versions = header.get("versions")
     if isinstance(versions, dict):
-        found |= {f"version of {name}": str(value) for name, value in versions.items()}
-    return found
+        options_by_name |= {f"version of {name}": str(value) for name, value in versions.items()}
+    return options_by_name

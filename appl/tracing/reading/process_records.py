@@ -60,17 +60,17 @@ class ProcessRecords:
     def prompt(self, number: int) -> Messages:
         """The prompt of that *number*."""
         place = self.prompts.before(FAR, number)
-        known: Messages | None = self.stored.recent.get(place)
-        if known is not None:
-            return known
+        cached: Messages | None = self.stored.recent.get(place)
+        if cached is not None:
+            return cached
         with self.stored.reading(place):
             return self.prompt_before(FAR, number)
 
     def answer(self, place: int) -> Answer:
         """What ended the call that the record at *place* ended."""
-        known: Answer | None = self.stored.recent.get(place)
-        if known is not None:
-            return known
+        cached: Answer | None = self.stored.recent.get(place)
+        if cached is not None:
+            return cached
         with self.stored.reading(place):
             return self.answer_at(place)
 
@@ -84,10 +84,10 @@ class ProcessRecords:
 
     def result(self, used: StoredToolUse) -> Message | None:
         """The result of a tool's call."""
-        if used.said is None:
+        if used.message_number is None:
             return None
-        with self.stored.reading(used.said):
-            return self._message_at(used.said)
+        with self.stored.reading(used.message_number):
+            return self._message_at(used.message_number)
 
     def observed(self, place: int) -> object:
         """What a program saw."""
@@ -122,37 +122,37 @@ class ProcessRecords:
     def medium_before(self, place: int, number: int) -> Media:
         """The image or sound of that *number*."""
         place = self.media.before(place, number)
-        known: Media | None = self.stored.recent.get(place)
-        if known is not None:
-            return known
+        cached: Media | None = self.stored.recent.get(place)
+        if cached is not None:
+            return cached
         from appl.prompt import Audio, Image  # few prompts hold any
 
-        taken, medium = self.stored.allowance.taken, self.stored.record(place)
+        spent, medium = self.stored.allowance.used, self.stored.record(place)
         sort: type[Image | Audio] = {"image": Image, "audio": Audio}[medium.kind]
         content = checked(bytes, self.long(medium.data))
         url, detail = optional(str, medium.url), optional(str, medium.detail)
-        made = sort.restored(url, content, checked(str, medium.mime), detail)
-        return self.stored.keep(place, made, taken)
+        medium_value = sort.restored(url, content, checked(str, medium.mime), detail)
+        return self.stored.keep(place, medium_value, spent)
 
     def message_before(self, place: int, number: int) -> Message:
         """The message of that *number*."""
         return self._message_at(self.messages.before(place, number))
 
     def _message_at(self, place: int) -> Message:
-        known: Message | None = self.stored.recent.get(place)
-        if known is not None:
-            return known
-        taken = self.stored.allowance.taken
+        cached: Message | None = self.stored.recent.get(place)
+        if cached is not None:
+            return cached
+        spent = self.stored.allowance.used
         _, _, role, content, more = self.stored.record(place)
         if role not in ROLES:
             raise ValueError(f"unknown role {role!r}")
         if type(content) is int and role == "assistant" and more is None:
-            made = Message("assistant", self._said_again(place, content))
+            message = Message("assistant", self._answer_text(place, content))
         else:
-            made = self._made(place, word(role), checked(str, self.long(content)), more)
-        return self.stored.keep(place, made, taken)
+            message = self._message_of(place, word(role), checked(str, self.long(content)), more)
+        return self.stored.keep(place, message, spent)
 
-    def _said_again(self, place: int, number: int) -> str:
+    def _answer_text(self, place: int, number: int) -> str:
         """The text of the answer of a call that ended before *place*."""
         end = self.ends.get(number, place)
         response = self.answer_at(end)[0] if end < place else None
@@ -160,15 +160,15 @@ class ProcessRecords:
             raise ValueError(f"a message is the answer of {self.callers[number]}, which has none")
         return response.samples[0].text
 
-    def _made(self, place: int, role: Any, text: str, more: Any) -> Message:
+    def _message_of(self, place: int, role: Any, text: str, more: Any) -> Message:
         if more is None:
             return Message(role, text)
         return Message(
             role,
             text,
             tuple(
-                (checked(int, at), self.medium_before(place, each))
-                for at, each in more.get("media", ())
+                (checked(int, at), self.medium_before(place, number))
+                for at, number in more.get("media", ())
             ),
             record.calls_from(more.get("calls", ()), self.long),
             optional(str, more.get("of")),
@@ -180,50 +180,51 @@ class ProcessRecords:
     def rope_before(self, place: int, number: int) -> tuple[Message, Rope] | None:
         """The message of that *number* without its text, and its text, if it goes on another."""
         stored, todo = self.stored, list[tuple[int, Any]]()
-        found: tuple[Message, Rope] | None = None
+        rope: tuple[Message, Rope] | None = None
         # Back to a message that is whole, or to one that was read lately: each may go on the one
         # before for thousands of times.
         while number in self.longer:
             place = self.longer.before(place, number)
-            found = stored.recent.get(place)
-            if found is not None:
+            rope = stored.recent.get(place)
+            if rope is not None:
                 break
             longer = stored.record(place)
             todo.append((place, longer))
             number = longer.message
         for at, longer in reversed(todo):
-            taken = stored.allowance.taken
-            found = stored.keep(at, self._longer(at, longer, found), taken)
-        return found
+            spent = stored.allowance.used
+            rope = stored.keep(at, self._longer(at, longer, rope), spent)
+        return rope
 
     def _longer(
         self, place: int, longer: Any, before: tuple[Message, Rope] | None
     ) -> tuple[Message, Rope]:
         """A message that goes on the one *before*; it is put together when somebody reads it."""
         if before is not None:
-            said, rope = before
+            message, rope = before
         else:
-            said = self.message_before(place, longer.message)
-            rope = Rope(None, said.content)
-        outline = self._made(place, said.role, "", longer.more)
+            message = self.message_before(place, longer.message)
+            rope = Rope(None, message.content)
+        outline = self._message_of(place, message.role, "", longer.more)
         text = checked(str, self.long(longer.text))
         earlier, own = self._spans((longer.more or {}).get("from"), rope, len(text))
         if earlier:  # what a message was that goes on is told where it does
-            rope = Rope(None, said.content, earlier)
+            rope = Rope(None, message.content, earlier)
         return outline, Rope(rope, text, own)
 
-    def _spans(self, told: object, rope: Rope | None, length: int) -> tuple[Spans, Spans]:
+    def _spans(self, data: object, rope: Rope | None, length: int) -> tuple[Spans, Spans]:
         """The origins of *rope*, if they are told, and of a text of *length* after it.
 
         Where a text was masked, they no longer fit and nothing is known.
         """
-        if told is None:
+        if data is None:
             return NOWHERE, NOWHERE
         spans: Spans = tuple(
-            each if i % 2 == 0 else self._origin(each) for i, each in enumerate(checked(list, told))
+            entry if i % 2 == 0 else self._origin(entry)
+            for i, entry in enumerate(checked(list, data))
         )
-        total = sum(checked(int, each) for each in spans[::2])
-        if any(each <= 0 for each in spans[::2]) or len(spans) % 2:
+        total = sum(checked(int, length_then) for length_then in spans[::2])
+        if any(length_then <= 0 for length_then in spans[::2]) or len(spans) % 2:
             raise ValueError("the origins of a text are not those of a text")
         if total == length:
             return NOWHERE, spans
@@ -252,8 +253,8 @@ class ProcessRecords:
             todo.append((place, prompt))
             number = prompt.parent
         for at, prompt in reversed(todo):
-            taken = stored.allowance.taken
-            link = stored.keep(at, self._link(at, prompt, link), taken)
+            spent = stored.allowance.used
+            link = stored.keep(at, self._link(at, prompt, link), spent)
         assert link is not None
         return link
 
@@ -262,9 +263,9 @@ class ProcessRecords:
         if rope is not None:
             link = Messages.roped(above, *rope, closed=False)
         else:
-            said = self.message_before(place, prompt.message)
-            _, spans = self._spans(prompt.origins, None, len(said.content))
-            link = Messages(above, said, spans=spans)
+            message = self.message_before(place, prompt.message)
+            _, spans = self._spans(prompt.origins, None, len(message.content))
+            link = Messages(above, message, spans=spans)
         if self.stored.edited:
             if prompt.digest is not None:
                 link.has_digest(prompt.digest)
@@ -278,14 +279,14 @@ class ProcessRecords:
 
     def answer_at(self, place: int) -> Answer:
         """What ended the call that the record at *place* ended."""
-        known: Answer | None = self.stored.recent.get(place)
-        if known is not None:
-            return known
+        cached: Answer | None = self.stored.recent.get(place)
+        if cached is not None:
+            return cached
         return self.answer_of(place, self.stored.record(place))
 
     def answer_of(self, place: int, end: table.EndRecord) -> Answer:
         """What *end*, the record at *place*, says."""
-        taken = self.stored.allowance.taken
+        spent = self.stored.allowance.used
         _, _, status, value, _, lengths, texts, _ = end
         response = record.response_from(value, self.long) if status == record.ANSWERED else None
         begun: Texts | None = None
@@ -295,7 +296,7 @@ class ProcessRecords:
                 for sample, kind, text in cast(Any, texts)
             }
         answer = response, () if lengths is None else checked(list, lengths), begun
-        return self.stored.keep(place, answer, taken)
+        return self.stored.keep(place, answer, spent)
 
     def checked_cuts(self, call: StoredCall) -> Sequence[Any]:
         """The lengths of the chunks of *call*. Raises ``ValueError``."""
@@ -309,10 +310,10 @@ def _cut(spans: Spans, at: int) -> tuple[Spans, Spans]:
     """*spans* in two, of the first *at* characters and of the rest."""
     before, after = list[object](), list[object]()
     for length, origin in zip(spans[::2], spans[1::2], strict=True):
-        left = min(length, at)
-        at -= left
-        before += (left, origin) if left else ()
-        after += (length - left, origin) if length > left else ()
+        first = min(length, at)
+        at -= first
+        before += (first, origin) if first else ()
+        after += (length - first, origin) if length > first else ()
     return tuple(before), tuple(after)
 
 
@@ -351,9 +352,9 @@ class StoredCall(RecordedCall):
 class StoredToolUse(ToolUse):
     """A call of a tool whose result, the message at the place ``said``, is read when asked for."""
 
-    __slots__ = ("process", "said")
+    __slots__ = ("message_number", "process")
     process: ProcessRecords
-    said: int | None
+    message_number: int | None
 
     def __getattr__(self, name: str) -> Any:
         if name == "message":
@@ -362,5 +363,5 @@ class StoredToolUse(ToolUse):
 
     def stored_in(self, process: ProcessRecords) -> None:
         """Leave the result in the records of *process*."""
-        self.process, self.said = process, None
+        self.process, self.message_number = process, None
         del self.message

@@ -114,7 +114,7 @@ class Reader:
         trace.moments, trace.calls = self.deliveries, list(self._by_address.values())
         trace.torn, trace.state = scan.torn, scan.state(self.closed)
         trace.read_to = scan.position
-        self.stored.set_limit(allowance.taken, allowance.most - allowance.taken)
+        self.stored.set_limit(allowance.used, allowance.most - allowance.used)
 
     def _unpacked(self, raw: bytes) -> Iterator[Any]:
         """The records of a block, of which one at a time is held: what is kept is counted later."""
@@ -122,10 +122,10 @@ class Reader:
             yield from codec.unpack_uncounted(raw)
             return
         allowance = self._allowance
-        scratch = DecodingAllowance(max(allowance.most - allowance.taken, 0))
+        scratch = DecodingAllowance(max(allowance.most - allowance.used, 0))
         for fields in codec.unpack(raw, scratch):
             yield fields
-            scratch.taken = 0
+            scratch.used = 0
 
     def take(self, fields: Any) -> None:
         """Take in one record."""
@@ -137,12 +137,12 @@ class Reader:
         handler = _BY_TAG.get(tag)
         if handler is not None:
             self._allowance.spend(RECORD)
-            made = as_record(fields)
-            getattr(self, handler)(made)
+            record = as_record(fields)
+            getattr(self, handler)(record)
             # Of a short run all answers stay at hand, so that it is read once.
             if self.checks or (tag == _END and self.stored.recent.has_room):
                 with self.stored.reading(self._place):
-                    self._check(made)
+                    self._check(record)
 
     def _unwrapped(self, fields: Any) -> Any:
         """The record that was sealed or masked; notes what was taken out of it."""
@@ -155,21 +155,21 @@ class Reader:
             self._trace.masked += 1
         return fields
 
-    def _check(self, made: Any) -> None:
+    def _check(self, record: Any) -> None:
         """Read what is else read when somebody asks for it, of the record that was taken in."""
         process, here = self.process, self._place + 1
-        if isinstance(made, table.MediumRecord):
-            process.medium_before(here, made.id)
-        elif isinstance(made, table.MessageRecord):
-            process.message_before(here, made.id)
-        elif isinstance(made, table.LongerRecord):
-            process.rope_before(here, made.id)
-        elif isinstance(made, table.PromptRecord):
-            process.prompt_before(here, made.id)
-        elif isinstance(made, table.EndRecord):
-            process.answer_of(self._place, made)
-            process.checked_cuts(self._call(made.call))
-        elif isinstance(made, table.ObservationRecord):
+        if isinstance(record, table.MediumRecord):
+            process.medium_before(here, record.id)
+        elif isinstance(record, table.MessageRecord):
+            process.message_before(here, record.id)
+        elif isinstance(record, table.LongerRecord):
+            process.rope_before(here, record.id)
+        elif isinstance(record, table.PromptRecord):
+            process.prompt_before(here, record.id)
+        elif isinstance(record, table.EndRecord):
+            process.answer_of(self._place, record)
+            process.checked_cuts(self._call(record.call))
+        elif isinstance(record, table.ObservationRecord):
             process.observed_at(self._place)
 
     def _count(self, value: object) -> None:
@@ -237,8 +237,8 @@ class Reader:
             raise ValueError(f"a map has {items} items")
         error = self._error(failed.error)
         key = error_key(type(error).__name__, str(error))
-        made = Failure(address, word(failed.kind), of, items, at, error, key)
-        self._trace.failures[address] = made
+        failure = Failure(address, word(failed.kind), of, items, at, error, key)
+        self._trace.failures[address] = failure
 
     def _error(self, data: object) -> BaseException:
         self._count(data)
@@ -392,7 +392,7 @@ class Reader:
         before = self._by_address.pop(call.address, None)
         if before is not None:
             self._earlier.append(before)
-            self._trace.failures.begun_again(call.address)
+            self._trace.failures.forget_retried(call.address)
         self._by_address[call.address] = call
 
     def _address(self, reference: object) -> str:
@@ -405,13 +405,13 @@ class Reader:
         if isinstance(reference, int):
             return self._calls[reference]
         address = checked(str, reference)
-        found = self._by_address.get(address)
-        if found is None:
+        call = self._by_address.get(address)
+        if call is None:
             self._allowance.spend(_CALL + 4 * len(address))
-            found = StoredCall(address)
-            found.stored_in(self.process, 0, None)
-            self._add(found)
-        return found
+            call = StoredCall(address)
+            call.stored_in(self.process, 0, None)
+            self._add(call)
+        return call
 
     def _dispatch(self, dispatch: table.DispatchRecord) -> None:
         waits: dict[str, int] = {}
@@ -424,12 +424,12 @@ class Reader:
     def _retry(self, retry: table.RetryRecord) -> None:
         attempts, number = self._call(retry.call).attempts, retry.attempt
         recent = reversed(attempts[-_RECENT:])
-        found = next((attempt for attempt in recent if attempt.number == number), None)
-        if found is None:
+        attempt_now = next((attempt for attempt in recent if attempt.number == number), None)
+        if attempt_now is None:
             self._allowance.spend(RECORD)
-            found = Attempt(checked(int, number), checked(int, retry.at))
-            attempts.append(found)
-        found.error, found.wait = self._error(retry.error), checked(int, retry.wait)
+            attempt_now = Attempt(checked(int, number), checked(int, retry.at))
+            attempts.append(attempt_now)
+        attempt_now.error, attempt_now.wait = self._error(retry.error), checked(int, retry.wait)
 
     def _chunks(self, delivered: table.ChunksRecord) -> None:
         count = checked(int, delivered.chunks)
@@ -510,9 +510,9 @@ class Reader:
         if used is None:
             raise ValueError(f"a result is that of no tool call: {result.call!r}")
         if result.status == record.ANSWERED:
-            used.said = self.process.messages.before(self._place, result.value)
+            used.message_number = self.process.messages.before(self._place, result.value)
             used.process = self.process
-            used.outcome, used.lost = "answered", self.stored.marks(used.said)
+            used.outcome, used.lost = "answered", self.stored.marks(used.message_number)
         else:
             used.outcome = self._outcome(result.status)
             used.error = self._error(result.value)
@@ -521,23 +521,23 @@ class Reader:
         used.masked += used.lost
         self._ends += 1
 
-    def _observation(self, seen: table.ObservationRecord) -> None:
-        made = StoredObservation(
-            checked(str, seen.address),
-            checked(int, seen.ordinal),
-            checked(str, seen.kind),
-            seen.value,
-            checked(int, seen.at),
+    def _observation(self, record: table.ObservationRecord) -> None:
+        observation = StoredObservation(
+            checked(str, record.address),
+            checked(int, record.ordinal),
+            checked(str, record.kind),
+            record.value,
+            checked(int, record.at),
             self.deliveries,
             self._masks,
             self.incarnation,
         )
-        if type(seen.value) not in _SIMPLE:
+        if type(record.value) not in _SIMPLE:
             # Not as an attribute is deleted otherwise: an observation cannot be changed.
-            object.__delattr__(made, "value")
-            object.__setattr__(made, "place", self._place)
-            object.__setattr__(made, "process", self.process)
-        self._observations.append(made)
+            object.__delattr__(observation, "value")
+            object.__setattr__(observation, "place", self._place)
+            object.__setattr__(observation, "process", self.process)
+        self._observations.append(observation)
         self.deliveries += 1
 
 

@@ -17,10 +17,10 @@ from appl.tracing.format.keys import first_record
 from appl.tracing.format.record import FORMAT, checked
 from appl.tracing.format.store import regular_file
 from appl.tracing.format.table import CloseRecord, HeaderRecord, ProcessRecord, as_record
-from appl.tracing.format.totals import Totals, with_known_cost
+from appl.tracing.format.totals import Totals, with_null_cost
 
 SUFFIX = ".trace"
-_TOLD = 4
+_MOST_NAMES = 4
 _NESTED = 100  # runs inside of one another
 
 
@@ -44,30 +44,30 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
     The part after the time stamp will do as well (``interview``, ``interview-1a2b``) where it is
     unique. Imported ones go by their names too; ``last`` is one's own. Raises ``NotATrace``.
     """
-    known = paths(at)
+    traces = paths(at)
     if name == "last":
-        if not known:
+        if not traces:
             raise NotATrace(
                 f"no run is recorded in {runs_folder(at)}; `appl run file.py:f` records one"
             )
-        return _outermost(known[-1])
+        return _outermost(traces[-1])
     if Path(name).is_file():
         return Path(name)
-    known = [*known, *foreign(at)]
-    by_prefix = [path for path in known if path.name.startswith(name)]
-    by_word = [path for path in known if path.stem.partition("-")[2].startswith(name)]
+    traces = [*traces, *foreign(at)]
+    by_prefix = [path for path in traces if path.name.startswith(name)]
+    by_word = [path for path in traces if path.stem.partition("-")[2].startswith(name)]
     for matches in (by_prefix, by_word):
         if len(matches) == 1:
             return matches[0]
         if matches:
-            some = ", ".join(path.stem for path in matches[-_TOLD:])
-            which = "the latest are " if len(matches) > _TOLD else ""
+            some = ", ".join(path.stem for path in matches[-_MOST_NAMES:])
+            which = "the latest are " if len(matches) > _MOST_NAMES else ""
             raise NotATrace(
                 f"{name!r} is the beginning of {len(matches)} runs: {which}{some}; write more of "
                 "one's name"
             )
     raise NotATrace(
-        f"there is no run {name!r} in {runs_folder(at)}{nearest(name, [p.stem for p in known])}; "
+        f"there is no run {name!r} in {runs_folder(at)}{nearest(name, [p.stem for p in traces])}; "
         "`appl trace ls` lists them"
     )
 
@@ -120,9 +120,9 @@ def finished(path: Path) -> RunSummary | None:
         if checked(int, header["format"]) > FORMAT:
             return None
         stamp = datetime.fromtimestamp(began / 1e9, UTC).isoformat()
-        reason, totals = checked(str, close.reason), with_known_cost(checked(dict, close.totals))
-        made = RunSummary(reason, stamp, at / 1e6, header, totals)
-        return made if close.sums is None else _with_sums(made, checked(dict, close.sums))
+        reason, totals = checked(str, close.reason), with_null_cost(checked(dict, close.totals))
+        summary = RunSummary(reason, stamp, at / 1e6, header, totals)
+        return summary if close.sums is None else _with_sums(summary, checked(dict, close.sums))
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None
 

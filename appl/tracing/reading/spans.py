@@ -37,14 +37,14 @@ def spans_of(chain: Messages | None) -> list[list[Span]]:
 
 def spans_in(spans: Spans) -> list[Span]:
     """*spans* as values."""
-    found: list[Span] = []
+    result: list[Span] = []
     start = 0
     for length, origin in zip(spans[::2], spans[1::2], strict=True):
         end = start + length
         if isinstance(origin, str):
-            found.append(Span(start, end, call=origin))
+            result.append(Span(start, end, call=origin))
         else:
             file, line = line_of(origin) or (None, None)
-            found.append(Span(start, end, file, line))
+            result.append(Span(start, end, file, line))
         start = end
-    return found
+    return result

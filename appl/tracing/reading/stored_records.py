@@ -31,8 +31,8 @@ T = TypeVar("T")
 
 WITHIN = 24
 """Bits for the number of a record in its block, which holds 16 MiB at most."""
-_KEPT = 8 << 20  # bytes that a cache begins with
-_AGAIN = 4  # how often all may be read again before a cache grows
+_CACHE_BYTES = 8 << 20  # bytes that a cache begins with
+_MOST_REREADS = 4  # how often all may be read again before a cache grows
 BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 """The errors of reading a record that is not valid."""
 
@@ -46,14 +46,14 @@ class Places:
 
     def add(self, number: object, place: int) -> None:
         """Note the record of *number*. Raises ``ValueError`` if there is one already."""
-        known = checked(int, number)
-        if not self._numbers or known > self._numbers[-1]:
-            self._numbers.append(known)
+        checked_number = checked(int, number)
+        if not self._numbers or checked_number > self._numbers[-1]:
+            self._numbers.append(checked_number)
             self._places.append(place)
-        elif known in self:
-            raise ValueError(f"the number {known} is given twice")
+        elif checked_number in self:
+            raise ValueError(f"the number {checked_number} is given twice")
         else:
-            self._late[known] = place
+            self._late[checked_number] = place
 
     def get(self, number: Any) -> int | None:
         """The place of the record of *number*, if there is one."""
@@ -64,10 +64,10 @@ class Places:
 
     def before(self, place: int, number: Any) -> int:
         """The place of the record of *number*, which stands before *place*. Raises ``KeyError``."""
-        found = self.get(number)
-        if found is None or found >= place:
+        place_before = self.get(number)
+        if place_before is None or place_before >= place:
             raise KeyError(number)
-        return found
+        return place_before
 
     def __contains__(self, number: object) -> bool:
         return self.get(number) is not None
@@ -81,7 +81,7 @@ class RecentlyRead(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._most = self._limit = _KEPT
+        self._most = self._limit = _CACHE_BYTES
         self._whole = 1 << 62
         self._size = self._read = 0
         self._values: dict[int, T] = {}
@@ -90,12 +90,12 @@ class RecentlyRead(Generic[T]):
 
     def set_limit(self, whole: int, limit: int) -> None:
         """Say how many bytes the whole run takes, and how many may be kept."""
-        self._whole, self._limit = whole, max(limit, _KEPT)
+        self._whole, self._limit = whole, max(limit, _CACHE_BYTES)
 
     @property
     def has_room(self) -> bool:
         """True if nothing had to be let go of so far."""
-        return self._size < _KEPT
+        return self._size < _CACHE_BYTES
 
     def put(self, place: int, value: T, size: int) -> T:
         """Keep *value*, which takes *size* bytes, and let go of older ones."""
@@ -103,7 +103,7 @@ class RecentlyRead(Generic[T]):
         self._order.append((place, size))
         self._size += size
         self._read += size
-        if self._read > _AGAIN * self._whole and self._most < self._limit:
+        if self._read > _MOST_REREADS * self._whole and self._most < self._limit:
             self._most, self._read = min(2 * self._most, self._limit), 0
         while self._size > self._most and len(self._order) > 1:
             old, freed = self._order.popleft()
@@ -142,12 +142,12 @@ class BlockSource:
     def fields(self, place: int, allowance: DecodingAllowance) -> Any:
         """The array of the record at *place*."""
         number, at = place >> WITHIN, place & ((1 << WITHIN) - 1)
-        known = self.recent.get(number)
-        if known is None:
+        cached = self.recent.get(number)
+        if cached is None:
             raw = self._raw(number)
-            known = raw, codec.bounds(raw)
-            self.recent.put(number, known, len(raw) + 4 * len(known[1]))
-        raw, bounds = known
+            cached = raw, codec.bounds(raw)
+            self.recent.put(number, cached, len(raw) + 4 * len(cached[1]))
+        raw, bounds = cached
         return codec.unpack_one(raw[bounds[at] : bounds[at + 1]], allowance)
 
     def _raw(self, number: int) -> bytes:
@@ -193,7 +193,7 @@ class StoredRecords:
         with self._lock:
             outer, scanned = self.allowance, self._scanned
             if outer is scanned:
-                self.allowance = DecodingAllowance(max(scanned.most - scanned.taken, 0))
+                self.allowance = DecodingAllowance(max(scanned.most - scanned.used, 0))
             try:
                 yield
             except TraceError:
@@ -210,9 +210,9 @@ class StoredRecords:
         fields = self.source.fields(place, self.allowance)
         return as_record(self.unwrapped(fields)[0])
 
-    def keep(self, place: int, value: T, taken: int) -> T:
-        """Keep *value* for a while; *taken* was the allowance before it was made."""
-        self.recent.put(place, value, RECORD + max(self.allowance.taken - taken, 0))
+    def keep(self, place: int, value: T, spent: int) -> T:
+        """Keep *value* for a while; *spent* was the allowance before it was made."""
+        self.recent.put(place, value, RECORD + max(self.allowance.used - spent, 0))
         return value
 
     def unwrapped(self, fields: Any) -> tuple[Any, tuple[str, ...] | None]:
@@ -238,9 +238,9 @@ class StoredRecords:
         """The names of the secrets that were taken out of all these records."""
         if not self.masks:
             return ()
-        found = tuple(name for place in places for name in self.masks.get(place, ()))
-        self.allowance.spend(8 * len(found))
-        return found
+        names = tuple(name for place in places for name in self.masks.get(place, ()))
+        self.allowance.spend(8 * len(names))
+        return names
 
     def mask(self, place: int, names: tuple[str, ...]) -> None:
         """Note the *names* of secrets that were taken out of what the record at *place* says."""

@@ -329,8 +329,10 @@ class Trace:
 
     def wall(self, at: int, incarnation: int = 0) -> int:
         """The time *at* of an incarnation in nanoseconds since 1970: those of several add up."""
-        known = self.incarnations
-        return at * 1000 + (known[incarnation].wall if incarnation < len(known) else 0)
+        incarnations = self.incarnations
+        return at * 1000 + (
+            incarnations[incarnation].wall if incarnation < len(incarnations) else 0
+        )
 
     def as_data(self) -> dict[str, Any]:
         """The whole trace as JSON-ready data."""

@@ -34,12 +34,12 @@ def unhandled(trace: Trace) -> set[str]:
 def _handled(trace: Trace, call: RecordedCall, begun: dict[str, int]) -> bool:
     if call.delivered_at is None:
         return False
-    told = trace.wall(call.delivered_at, call.incarnation)
+    delivered = trace.wall(call.delivered_at, call.incarnation)
     own, *around = _frames(call.address)
-    if begun.get(own, -1) >= told:
+    if begun.get(own, -1) >= delivered:
         return True
     alike = type(call.error) is type(trace.error)
-    return not alike and any(begun.get(frame, -1) >= told for frame in around)
+    return not alike and any(begun.get(frame, -1) >= delivered for frame in around)
 
 
 def _begun(trace: Trace) -> dict[str, int]:
@@ -48,14 +48,14 @@ def _begun(trace: Trace) -> dict[str, int]:
     for scope in trace.scopes:
         _note(last, scope.parent, trace.wall(scope.at, scope.incarnation))
     begun: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
-    for each in begun:
-        if each.started is not None:
-            frame = each.address.rpartition("/")[0]
-            _note(last, frame, trace.wall(each.started, each.incarnation))
-    for seen in trace.observations:  # at the address of a frame, or of a call in one
-        at = trace.wall(seen.at, seen.incarnation)
-        _note(last, seen.address, at)
-        _note(last, seen.address.rpartition("/")[0], at)
+    for item in begun:
+        if item.started is not None:
+            frame = item.address.rpartition("/")[0]
+            _note(last, frame, trace.wall(item.started, item.incarnation))
+    for observation in trace.observations:  # at the address of a frame, or of a call in one
+        at = trace.wall(observation.at, observation.incarnation)
+        _note(last, observation.address, at)
+        _note(last, observation.address.rpartition("/")[0], at)
     return last
 
 
@@ -65,8 +65,8 @@ def _note(last: dict[str, int], frame: str, at: int) -> None:
 
 def _frames(address: str) -> list[str]:
     """The frames around *address*, inner ones first."""
-    found = []
+    frames = []
     while "/" in address:
         address = address.rpartition("/")[0]
-        found.append(address)
-    return found
+        frames.append(address)
+    return frames

@@ -73,15 +73,19 @@ class RecordedQuestion:
 
 def questions_in(trace: Trace) -> list[RecordedQuestion]:
     """All questions to people, in the order in which they were put, with their answers."""
-    found: dict[tuple[str, int], RecordedQuestion] = {}
-    for seen in trace.observations:
-        key = seen.address, seen.ordinal
-        if seen.kind == ASKED and isinstance(seen.value, Mapping):
-            found.pop(key, None)  # an edited program asks something else in its place
-            found[key] = _question(trace, seen, seen.value)
-        elif seen.kind == ANSWERED and key in found and isinstance(seen.value, Mapping):
-            found[key] = replace(found[key], answer=seen.value)
-    return list(found.values())
+    questions: dict[tuple[str, int], RecordedQuestion] = {}
+    for observation in trace.observations:
+        key = observation.address, observation.ordinal
+        if observation.kind == ASKED and isinstance(observation.value, Mapping):
+            questions.pop(key, None)  # an edited program asks something else in its place
+            questions[key] = _question(trace, observation, observation.value)
+        elif (
+            observation.kind == ANSWERED
+            and key in questions
+            and isinstance(observation.value, Mapping)
+        ):
+            questions[key] = replace(questions[key], answer=observation.value)
+    return list(questions.values())
 
 
 def open_questions(trace: Trace) -> list[RecordedQuestion]:
@@ -90,18 +94,22 @@ def open_questions(trace: Trace) -> list[RecordedQuestion]:
     One that was put before the run ended as waiting, and that it did not wait for then, was given
     up by its program.
     """
-    ends = [seen for seen in trace.observations if seen.kind == WAITING and seen.address == ""]
+    ends = [
+        observation
+        for observation in trace.observations
+        if observation.kind == WAITING and observation.address == ""
+    ]
     last = ends[-1] if ends else None
     waited = {entry.address for entry in _entries(last.value)} if last is not None else set()
     put = {(o.address, o.ordinal): o.position for o in trace.observations if o.kind == ASKED}
     return [
-        each
-        for each in questions_in(trace)
-        if each.answer is None
+        question
+        for question in questions_in(trace)
+        if question.answer is None
         and (
             last is None
-            or put[each.address, each.ordinal] > last.position
-            or each.address in waited
+            or put[question.address, question.ordinal] > last.position
+            or question.address in waited
         )
     ]
 
@@ -111,21 +119,21 @@ def is_due(trace: Trace, now: float) -> bool:
     waits = waits_in(trace)
     if any(entry.due is not None and entry.due <= now for entry in waits):
         return True
-    asked = {each.address for each in open_questions(trace)}
-    return any(entry.kind in ASKING and entry.address not in asked for entry in waits)
+    open_addresses = {question.address for question in open_questions(trace)}
+    return any(entry.kind in ASKING and entry.address not in open_addresses for entry in waits)
 
 
-def _question(trace: Trace, seen: Observation, value: Mapping[str, Any]) -> RecordedQuestion:
+def _question(trace: Trace, observation: Observation, value: Mapping[str, Any]) -> RecordedQuestion:
     form, arguments = value.get("form"), value.get("arguments")
     return RecordedQuestion(
-        seen.address,
-        seen.ordinal,
+        observation.address,
+        observation.ordinal,
         str(value.get("question", "")),
         form if isinstance(form, Mapping) else {},
         str(value.get("tool", "")),
         arguments if isinstance(arguments, Mapping) else {},
         moment_of(value.get("due")),
-        trace.wall(seen.at, seen.incarnation),
+        trace.wall(observation.at, observation.incarnation),
     )
 
 
@@ -134,14 +142,14 @@ def waits_in(trace: Trace) -> list[Awaited]:
     if trace.state != "finished" or trace.reason != WAITING:
         return []
     last: Observation | None = None
-    for seen in trace.observations:
-        if seen.kind == WAITING and seen.address == "":
-            last = seen
+    for observation in trace.observations:
+        if observation.kind == WAITING and observation.address == "":
+            last = observation
     return _entries(last.value) if last is not None else []
 
 
 def _entries(value: object) -> list[Awaited]:
-    return [entry for each in value for entry in _entry(each)] if isinstance(value, list) else []
+    return [entry for item in value for entry in _entry(item)] if isinstance(value, list) else []
 
 
 def _entry(data: object) -> list[Awaited]:

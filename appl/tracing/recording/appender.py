@@ -62,7 +62,7 @@ class Appender(Recorder):
         self._resumer = resumer
         self._begun = False
         self._starting = threading.RLock()
-        self._kept: list[Event] = []
+        self._pending: list[Event] = []
         super().__init__(resumer.trace.path, append=True, reason="resume", **options)
         resumer.on_live = self._record
         trace = resumer.trace
@@ -92,11 +92,11 @@ class Appender(Recorder):
         # their order while the first new one has the kept ones written. It is reentrant, since to
         # write may report a warning.
         with self._starting:
-            self._kept.append(event)
+            self._pending.append(event)
             if not self._begun and isinstance(event, _QUIET):
                 return
-            kept, self._kept = self._kept, []
-            self._write(kept)
+            pending, self._pending = self._pending, []
+            self._write(pending)
 
     def _write(self, events: list[Event]) -> None:
         for event in events:
@@ -110,7 +110,7 @@ class Appender(Recorder):
         """A call that is begun again is not counted as it ended then."""
         before = self._resumer.trace.by_address.get(address)
         if before is not None:
-            self._failures.begun_again(address)
+            self._failures.forget_retried(address)
             self.writer.append(Begun(before), 0)
 
     def _begin(self) -> None:
@@ -125,8 +125,8 @@ class Appender(Recorder):
 
     def _flush(self) -> None:
         with self._starting:
-            kept, self._kept = self._kept, []
-            self._write(kept)
+            pending, self._pending = self._pending, []
+            self._write(pending)
 
     def close(self, reason: str | None = None) -> None:
         """Write what is left, and how the run ended if that is new. Raises ``TraceWriteError``."""

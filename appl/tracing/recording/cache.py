@@ -94,17 +94,17 @@ class CacheFile:
             # Another process may have kept an answer meanwhile. It stays, and both go on with it:
             # the file decides, not who asked first.
             self._connection.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", rows)
-            kept = self._rows(content, first, len(rows))
-        return [*kept, *answers[len(kept) :]]
+            stored = self._rows(content, first, len(rows))
+        return [*stored, *answers[len(stored) :]]
 
     def _rows(self, content: bytes, first: int, count: int) -> list[Response]:
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT number, answer FROM answers WHERE content = ? AND number >= ? AND number < ?"
             " ORDER BY number",
             (content, first, first + count),
         )
         answers: list[Response] = []
-        for number, packed in found:
+        for number, packed in rows:
             answer = _response(packed) if number == first + len(answers) else None
             if answer is None:
                 break

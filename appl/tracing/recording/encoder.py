@@ -167,8 +167,8 @@ class EventEncoder:
         """
         # On the writer's thread, or on one that writes in its place, one group after another.
         # *failed* keeps the error, which the gate raises where the next call is to start.
-        found: list[bytes] = []
-        self._packed, self._failed = found, failed
+        packed: list[bytes] = []
+        self._packed, self._failed = packed, failed
         for item in items if not self._closed else ():
             try:
                 self._inline = 0
@@ -181,39 +181,39 @@ class EventEncoder:
                 failed(type(item).__name__, error)
         self._flush()
         self._packed, self._failed = [], _unexpected
-        return found
+        return packed
 
     def _flush(self) -> None:
         """Pack the records that were made: to pack those of many events at once costs least."""
-        made, written = self._records, self.written
-        if not made:
+        records, written = self._records, self.written
+        if not records:
             return
         try:
-            packed = self._pack(made)
+            packed = self._pack(records)
             self._packed.append(packed[codec.HEADS.get(packed[0], 1) :])
         except Exception:
-            self._packed += self._each(made)
-        written.records += len(made)
+            self._packed += self._packed_singly(records)
+        written.records += len(records)
         written.text += self._size
         if written.records > written.most_records or written.text > written.most_text:
             written.age()
-        made.clear()
+        records.clear()
         self._size = 0
 
-    def _each(self, made: list[tuple[object, ...]]) -> Iterator[bytes]:
+    def _packed_singly(self, records: list[tuple[object, ...]]) -> Iterator[bytes]:
         """Each of the records that can be packed; one of them cannot."""
         lost = dict[int, str]()
-        for fields in made:
-            kept = table.as_record([*fields]) if fields[0] != MASKED else None
-            if isinstance(kept, table.MessageRecord) and type(kept.content) is int:
-                content = lost.get(kept.content, kept.content)
-                fields = table.stored(kept._replace(content=content))
+        for fields in records:
+            stored = table.as_record([*fields]) if fields[0] != MASKED else None
+            if isinstance(stored, table.MessageRecord) and type(stored.content) is int:
+                content = lost.get(stored.content, stored.content)
+                fields = table.stored(stored._replace(content=content))
             try:
                 yield codec.pack(fields)
             except Exception as error:
                 self._failed(f"a record {fields[0]}", error)
-                if isinstance(kept, table.EndRecord) and type(kept.call) is int:
-                    lost |= self.written.forget_answer(kept.call)
+                if isinstance(stored, table.EndRecord) and type(stored.call) is int:
+                    lost |= self.written.forget_answer(stored.call)
 
     def first_chunk(self, address: str, at: int) -> None:
         """A chunk came; they are written when the call has ended, as they may yet be a secret."""
@@ -303,7 +303,7 @@ class EventEncoder:
         if event.file is not None:
             file = self.written.files.find(event.file) or self._new_file(event.file)
         scope, _, name = address.rpartition("/")
-        edges = [self._call(each) for each in event.edges[:_MAX_EDGES]] if event.edges else ()
+        edges = [self._call(edge) for edge in event.edges[:_MAX_EDGES]] if event.edges else ()
         number = next(self._ids)
         at = (event.at - self._began) // 1000
         self._records.append(_start_row(
@@ -331,37 +331,43 @@ class EventEncoder:
         written, records, ids = self.written, self._records, self._ids
         while fresh:
             link = fresh.pop()
-            said = link.kept
-            if said is None or len(said.content) > _SHORT_TEXT or not said.bare:
-                number = self._known_node(link, said, number)
+            message_kept = link.kept
+            if (
+                message_kept is None
+                or len(message_kept.content) > _SHORT_TEXT
+                or not message_kept.bare
+            ):
+                number = self._stored_node(link, message_kept, number)
             else:
                 # A role and a short text alone. What follows a message that is new is new, too.
-                short, spans = (said.role, said.content), link.spans
-                message = found = written.messages.find(short)
+                short, spans = (message_kept.role, message_kept.content), link.spans
+                message = number_found = written.messages.find(short)
                 if message is None:
                     message = self._short(short)
                 origins = self._origins(spans) if spans else None
                 key = number, message, origins
-                known = written.nodes.find(key) if found is not None else None
-                if known is None:
-                    known = next(ids)
-                    records.append(_prompt_row(known, number, message, link.digest, origins))
-                    written.nodes.recent[key] = known
+                node = written.nodes.find(key) if number_found is not None else None
+                if node is None:
+                    node = next(ids)
+                    records.append(_prompt_row(node, number, message, link.digest, origins))
+                    written.nodes.recent[key] = node
                     self._size += _LINK
-                number = known
+                number = node
             link.noted = mark, number
             if self._size > _PIECE:
                 self._flush()
         return number
 
-    def _known_node(self, link: Messages, said: Message | None, parent: int | None) -> int:
+    def _stored_node(
+        self, link: Messages, short_message: Message | None, parent: int | None
+    ) -> int:
         """The same for a message that is long or goes on: it is known again by its digest."""
         key = link.digest, link.trail
         number = self.written.nodes.find(key)
         if number is None:
             origins: tuple[object, ...] | None = None
-            if said is not None:
-                message = self._message(said)
+            if short_message is not None:
+                message = self._message(short_message)
                 origins = self._origins(link.spans)
             else:
                 message = self._message(link.message) if self._whole else self._longer(link)
@@ -379,7 +385,7 @@ class EventEncoder:
             later.append(rope)
             rope = rope.base
         later.reverse()
-        added = "".join(each.added for each in later)
+        added = "".join(rope.added for rope in later)
         if self._straddles(rope, added):
             return self._message(link.message)
         base = self.written.ropes.get(rope)
@@ -404,28 +410,28 @@ class EventEncoder:
         if len(spans) == 2:
             length, origin = spans
             at = (id(origin[0]), origin[1]) if type(origin) is tuple else None
-            known = self.written.sites.get(at) if at is not None else None
-            one = known[1] if known is not None else self._origin(origin)
+            site = self.written.sites.get(at) if at is not None else None
+            one = site[1] if site is not None else self._origin(origin)
             return None if one is None else (length, one)
-        found: list[Any] = []
+        origins: list[Any] = []
         for length, origin in zip(spans[::2], spans[1::2], strict=True):
             number = self._origin(origin)
-            if found and found[-1] == number:
-                found[-2] += length
+            if origins and origins[-1] == number:
+                origins[-2] += length
             else:
-                found += (length, number)
-        return tuple(found) if len(found) > 2 or (found and found[1] is not None) else None
+                origins += (length, number)
+        return tuple(origins) if len(origins) > 2 or (origins and origins[1] is not None) else None
 
     def _origin(self, origin: Origin) -> int | str | None:
         if not isinstance(origin, tuple):
             return self._call(origin) if origin is not None else None
         key = (id(origin[0]), origin[1])
-        known = self.written.sites.get(key)
-        if known is None:
+        site = self.written.sites.get(key)
+        if site is None:
             file, line = line_of(origin) or ("", 0)
-            known = origin[0], self._line(file, line)  # held, so that its id stays its own
-            self.written.sites[key] = known
-        return known[1]
+            site = origin[0], self._line(file, line)  # held, so that its id stays its own
+            self.written.sites[key] = site
+        return site[1]
 
     def _line(self, file: str, line: int) -> int:
         number = self.written.lines.get((file, line))
@@ -444,8 +450,8 @@ class EventEncoder:
         """The number of *message*, which may be new."""
         content = message.content
         if len(content) <= _SHORT_TEXT and message.bare:
-            said = message.role, content
-            return self.written.messages.find(said) or self._short(said)
+            content_key = message.role, content
+            return self.written.messages.find(content_key) or self._short(content_key)
         provided = message.provider_fields
         key = digest_of(*message.fields()), *(() if provided is None else (provided,))
         number = self.written.messages.find(key)
@@ -459,9 +465,9 @@ class EventEncoder:
             self.written.messages.recent[key] = number
         return number
 
-    def _short(self, said: tuple[RoleName, str]) -> int:
+    def _short(self, role_and_text: tuple[RoleName, str]) -> int:
         """The number of a new message that has a role and a short text alone."""
-        role, content = said
+        role, content = role_and_text
         number = next(self._ids)
         self._size += len(content)
         answer = self.written.answers.find(content) if role == "assistant" else None
@@ -471,7 +477,7 @@ class EventEncoder:
             self._records.append(_message_row(number, role, content))
         else:
             self._records.append(self._unusual(number, Message(role, content)))
-        self.written.messages.recent[said] = number
+        self.written.messages.recent[role_and_text] = number
         return number
 
     def _unusual(self, number: int, message: Message) -> tuple[object, ...]:
@@ -485,22 +491,22 @@ class EventEncoder:
 
     def _more(self, message: Message, masks: list[str]) -> dict[str, object]:
         """The fields of a message besides role and text."""
-        found: dict[str, object] = {}
+        fields: dict[str, object] = {}
         if message.media:
-            found["media"] = [(offset, self._medium(medium)) for offset, medium in message.media]
+            fields["media"] = [(offset, self._medium(medium)) for offset, medium in message.media]
         if message.tool_calls:
             calls = message.tool_calls
-            found["calls"] = record.calls_data(calls, lambda text: self._long(text, masks))
+            fields["calls"] = record.calls_data(calls, lambda text: self._long(text, masks))
         for key, value in (
             ("of", message.tool_call_id),
             ("name", message.name),
             ("error", message.has_error),
         ):
             if value:
-                found[key] = value
+                fields[key] = value
         if (provided := message.provider_fields) is not None:
-            found["provided"] = record.provided_data(provided, lambda t: self._answer(t, masks))
-        return found
+            fields["provided"] = record.provided_data(provided, lambda t: self._answer(t, masks))
+        return fields
 
     def _medium(self, medium: Media) -> int:
         """The number of an image or a sound, which is written once however often it is said."""
@@ -639,7 +645,7 @@ class EventEncoder:
         likely = "".join(best for best, _ in alternatives)
         finds = self._masker.finds
         return self.redact is not None or any(
-            finds(each.encode("utf-8", "surrogatepass")) for each in (text, likely)
+            finds(spelling.encode("utf-8", "surrogatepass")) for spelling in (text, likely)
         )
 
     def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
@@ -780,9 +786,9 @@ class EventEncoder:
         from appl.tracing.format.failures import Failure, error_key
 
         if self.redact is not None:  # it shows what the model said
-            actual, known, message, *_ = error
+            actual, nearest, message, *_ = error
             message = self.redacted(Message("assistant", message), masks).content
-            error = actual, known, message, [message]
+            error = actual, nearest, message, [message]
         at, items = self._at(event.at), event.items
         fields = _failure_row(event.address, event.kind, error, event.of, items, at)
         self._records.append(_masked(fields, masks))
@@ -810,7 +816,7 @@ class EventEncoder:
         self._packed.append(item)
 
     def _begun(self, item: Begun) -> None:
-        self.failures.known.begun_again(item.call.address)
+        self.failures.known.forget_retried(item.call.address)
         if item.call.started is not None:
             call = item.call
         self.totals.models[call.model].forget(call.ended_as, bool(call.attempts))

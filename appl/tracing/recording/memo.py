@@ -36,10 +36,10 @@ class Memo(Generic[K]):
 
     def _either(self, key: K) -> int | None:
         """The number that was written for *key*, which is recent again."""
-        found = self.recent.get(key)
-        if found is None and (found := self.earlier.get(key)) is not None:
-            self.recent[key] = found
-        return found
+        number = self.recent.get(key)
+        if number is None and (number := self.earlier.get(key)) is not None:
+            self.recent[key] = number
+        return number
 
     def age(self) -> None:
         """Forget what was not found since the last time."""
@@ -47,8 +47,8 @@ class Memo(Generic[K]):
 
     def by_number(self) -> dict[int, K]:
         """The keys by their numbers; on any thread."""
-        known = self.earlier.copy(), self.recent.copy()  # each in one step
-        return {number: key for some in known for key, number in some.items()}
+        generations = self.earlier.copy(), self.recent.copy()  # each in one step
+        return {number: key for some in generations for key, number in some.items()}
 
 
 class Ropes(weakref.WeakKeyDictionary[Rope, int]):
@@ -98,8 +98,8 @@ class WrittenContent:
         """Forget the answer of *call*, if there is one; its text by that number."""
         # The record of that answer could not be written: a message that said the same must hold
         # the text itself, or it would refer to nothing.
-        for known in (self.answers.recent, self.answers.earlier):
-            text = next((text for text, number in known.items() if number == call), None)
+        for generation in (self.answers.recent, self.answers.earlier):
+            text = next((text for text, number in generation.items() if number == call), None)
             if text is not None:
-                return {known.pop(text): text}
+                return {generation.pop(text): text}
         return {}

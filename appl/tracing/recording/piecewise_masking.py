@@ -39,8 +39,8 @@ class PiecewiseMasker:
         same = sum(1 for _ in takewhile(_are_equal, zip(self._shown, masked, strict=False)))
         new = masked[same:]
         self._held = self._held[size:]
-        found = _LAST_WORDS.search(self._shown + new)
-        self._shown = found[0] if found else ""
+        match = _LAST_WORDS.search(self._shown + new)
+        self._shown = match[0] if match else ""
         return new
 
     def _size(self) -> int:

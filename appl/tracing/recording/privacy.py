@@ -118,12 +118,12 @@ class Veil:
         return [packed for item in items if (packed := b"".join(self._item(item)))]
 
     def _item(self, item: bytes) -> Iterator[bytes]:
-        for each in codec.unpack(item, unlimited()):
-            names, fields = (each[1], each[2]) if each[0] == MASKED else (_NO_NAMES, each)
+        for record in codec.unpack(item, unlimited()):
+            names, fields = (record[1], record[2]) if record[0] == MASKED else (_NO_NAMES, record)
             if fields[0] != _PIECE:
                 yield self._record(names, fields)
             elif self._sealer is not None:  # a piece of a long text, whose record follows
-                yield self._sealed(self._sealer, each, _marked(names), _NOTHING)
+                yield self._sealed(self._sealer, record, _marked(names), _NOTHING)
 
     def _record(self, names: Sequence[str], fields: list[Any]) -> bytes:
         most, places, count = _PLACES.get(fields[0], _UNKNOWN)
@@ -182,9 +182,9 @@ class Veil:
     ) -> tuple[str, str | None]:
         """A text and its speaker's name after the user's hook."""
         try:
-            said = redact(Message(role, text, name=name))  # type: ignore[arg-type]
-            if isinstance(said.content, str) and isinstance(said.name, str | None):
-                return said.content, said.name
+            redacted = redact(Message(role, text, name=name))  # type: ignore[arg-type]
+            if isinstance(redacted.content, str) and isinstance(redacted.name, str | None):
+                return redacted.content, redacted.name
             return "[redaction failed: TypeError]", None
         except Exception as error:
             return f"[redaction failed: {type(error).__name__}]", None
@@ -195,10 +195,12 @@ class Veil:
     def _error(self, error: object, record: Record) -> object:
         if not isinstance(error, list):
             return error
-        actual, known, message, args, *facts = error
+        actual, nearest, message, args, *facts = error
         _check_names("error", facts[0] if facts else {}, frozenset(FACTS))
-        said = [self.text(each) if isinstance(each, str | dict) else None for each in args]
-        return [actual, known, self.text(message), said, *facts]
+        arguments = [
+            self.text(argument) if isinstance(argument, str | dict) else None for argument in args
+        ]
+        return [actual, nearest, self.text(message), arguments, *facts]
 
     def _calls(self, calls: Any) -> list[object]:
         return [[_name(id), _name(name), self.text(words)] for id, name, words in calls]
@@ -249,11 +251,11 @@ class Veil:
             return "{}"
         if not isinstance(options, dict):
             return "{}"
-        kept = {name: value for name, value in options.items() if name in _PARAMETERS}
-        if kept == options:
+        shown = {name: value for name, value in options.items() if name in _PARAMETERS}
+        if shown == options:
             return str(canonical)
-        told = {**kept, "redacted": sorted({*options} - _PARAMETERS)}
-        return json.dumps(told, sort_keys=True)
+        summary = {**shown, "redacted": sorted({*options} - _PARAMETERS)}
+        return json.dumps(summary, sort_keys=True)
 
     def _answer(self, value: Any, end: EndRecord) -> object:
         if end.status != ANSWERED:
@@ -287,13 +289,13 @@ class Veil:
 
 def shielded(kind: Kind) -> dict[str, Content]:
     """The fields of *kind* of which something else may be shown. Raises ``ValueError``."""
-    found: dict[str, Content] = {}
+    contents: dict[str, Content] = {}
     for name, content in contents_of(kind).items():
         if content is None:
             raise ValueError(f"a record {tag_of(kind)!r} may hold a text: {name} has no content")
         if content not in _STAYS:
-            found[name] = content
-    return found
+            contents[name] = content
+    return contents
 
 
 _SHIELDED = {kind: shielded(kind) for kind in EVERY}
@@ -309,7 +311,7 @@ _SHOWS: dict[Content, Show] = {
     Content.WORD: Veil._word,
     Content.DIGEST: Veil._digest,
     Content.BYTES: lambda veil, value, record: b"",
-    Content.LEFT_OUT: lambda veil, value, record: None,
+    Content.OMITTED: lambda veil, value, record: None,
     Content.ORIGINS: lambda veil, value, record: None,
 }
 _PLANS = {
@@ -344,8 +346,8 @@ def _unknown(tag: object) -> ValueError:
     return ValueError(f"a record {tag!r:.20} may hold a text: {what} is not known")
 
 
-def _check_names(kind: str, found: Mapping[str, Any], known: frozenset[str]) -> None:
-    unknown = sorted(set(found) - known)
+def _check_names(kind: str, fields: Mapping[str, Any], valid_names: frozenset[str]) -> None:
+    unknown = sorted(set(fields) - valid_names)
     if unknown:
         raise ValueError(f"a record {kind!r} may hold a text: {unknown[0]!r:.40} is not known")
 

@@ -68,9 +68,9 @@ def new_path(program: str, folder: Path | None = None) -> Path:
 
 
 @lru_cache(maxsize=16)
-def _word(program: str, known: Secrets) -> str:
-    """The name of *program* as a part of the name of a file, without the *known* secrets."""
-    return re.sub(r"[^A-Za-z0-9_]+", "_", known.masked(program, [])).strip("_")[:40] or "run"
+def _word(program: str, masking: Secrets) -> str:
+    """The name of *program* as a part of the name of a file, without the secrets of *masking*."""
+    return re.sub(r"[^A-Za-z0-9_]+", "_", masking.masked(program, [])).strip("_")[:40] or "run"
 
 
 class Recorder:
@@ -122,7 +122,7 @@ class Recorder:
             whole=redact is not None or self._veil is not None,
         )
         self._error: TraceWriteError | None = None
-        self._off = self._closed = self._told = False
+        self._off = self._closed = self._is_reported = False
         self._ended: RunEnded | None = None
         self.writer = writer(
             self.path,
@@ -170,8 +170,8 @@ class Recorder:
         """The records of a group as they are written."""
         # Called by the thread that writes. Secrets are masked in whole records, as any field may
         # hold one; the veil of a private trace comes last, so that it digests masked texts.
-        found = self._masker.filter(self.encoder.encode(items, self._refused))
-        return found if self._veil is None else self._veil.filter(found)
+        records = self._masker.filter(self.encoder.encode(items, self._refused))
+        return records if self._veil is None else self._veil.filter(records)
 
     def _refused(self, what: str, error: Exception) -> None:
         """*what* is not in the trace, so that recording has failed."""
@@ -263,11 +263,11 @@ class Recorder:
             return
         ended, self._ended = self._ended, None  # it may hold the error with the program's frames
         error = ended.error if ended else None
-        said = None if error is None else record.error_data(error)
+        error_fields = None if error is None else record.error_data(error)
         why = reason or (ended.reason if ended else "finished")
         # First the closing record is queued, then further events are ignored. An event that another
         # thread queues in between comes behind that record, where the encoder stops.
-        self.writer.append(Closing(why, said, time.monotonic_ns()), _WEIGHT, wake=False)
+        self.writer.append(Closing(why, error_fields, time.monotonic_ns()), _WEIGHT, wake=False)
         self._closed = True
         try:
             self.writer.close()
@@ -301,8 +301,8 @@ class Recorder:
             message = str(error) + self._unsaved()
             if not self._off:
                 raise TraceWriteError(f"{message}; {stopping}") from error
-            if not self._told:
-                self._told = True
+            if not self._is_reported:
+                self._is_reported = True
                 self._notify(f"appl: {message}; {going_on}")
 
     def _unsaved(self) -> str:
@@ -310,7 +310,7 @@ class Recorder:
         from appl.tracing.format.allowance import unlimited
 
         records, names = 0, list[str]()
-        known = self.encoder.written.calls.by_number()
+        addresses = self.encoder.written.calls.by_number()
         for item in self.writer.unsaved():
             if isinstance(item, bytes) and len(item) > codec.MAX_RAW:  # why it is not saved
                 records += 1
@@ -320,7 +320,7 @@ class Recorder:
                 ends = table.chosen(inner, table.EndRecord)
                 answered = (end.call for end in ends if end.status == record.ANSWERED)
                 names += [
-                    known.get(call, str(call)) if isinstance(call, int) else call
+                    addresses.get(call, str(call)) if isinstance(call, int) else call
                     for call in answered
                 ]
             else:
@@ -358,7 +358,7 @@ def _left(event: ScopeLeft) -> Held:
     return event, _WEIGHT
 
 
-def _asked(event: CallStarted) -> Held:
+def _held_call(event: CallStarted) -> Held:
     messages = event.request.messages
     return event, _WEIGHT + (messages.size if messages is not None else 0)
 
@@ -392,11 +392,11 @@ def _answered(event: CallEnded) -> Held:
     return event if fixed else replace(event, response=deepcopy(response)), weight
 
 
-def _tool_asked(event: ToolStarted) -> Held:
+def _held_tool(event: ToolStarted) -> Held:
     return event, _WEIGHT + len(event.arguments)
 
 
-def _tool_said(event: ToolEnded) -> Held:
+def _held_result(event: ToolEnded) -> Held:
     if event.message is None:
         return WithError(event, record.error_data(event.error or CANCELLED)), _WEIGHT
     return event, _WEIGHT + len(event.message.content)
@@ -408,7 +408,7 @@ def _failed(event: Failed) -> Held:
     return WithError(event, short_error(event.error)), _WEIGHT
 
 
-def _seen(event: Observed) -> Held:
+def _held_observation(event: Observed) -> Held:
     value = event.value
     weight = _WEIGHT + (len(value) if isinstance(value, str | bytes) else 0)
     return replace(event, value=codec.plain(value)), weight
@@ -417,13 +417,13 @@ def _seen(event: Observed) -> Held:
 _HOLDS: dict[type, Callable[[Any], Held]] = {
     ScopeEntered: _scope,
     ScopeLeft: _left,
-    CallStarted: _asked,
+    CallStarted: _held_call,
     AttemptFailed: _attempt,
     CallEnded: _answered,
-    ToolStarted: _tool_asked,
-    ToolEnded: _tool_said,
+    ToolStarted: _held_tool,
+    ToolEnded: _held_result,
     Failed: _failed,
-    Observed: _seen,
+    Observed: _held_observation,
 }
 
 

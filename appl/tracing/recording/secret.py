@@ -74,10 +74,10 @@ class Secrets:
     @functools.cached_property
     def tests(self) -> list[Test]:
         """Tests of which one at least is true of each text with a secret, in bytes."""
-        return [*self._of_known, *map(finds, FIRST if self._shapes else ())]
+        return [*self._exact_tests, *map(finds, FIRST if self._shapes else ())]
 
     @functools.cached_property
-    def _of_known(self) -> list[Test]:
+    def _exact_tests(self) -> list[Test]:
         """Tests of which one at least is true of each text with a known secret."""
         if not self._names:
             return []
@@ -91,7 +91,7 @@ class Secrets:
     def _cleaners(self) -> list[tuple[list[Test], Callable[[str, Instead], str]]]:
         """Functions that take secrets out, each behind tests: one holds where it finds any."""
         cleaners: list[tuple[list[Test], Callable[[str, Instead], str]]] = [
-            (self._of_known, self._known.without)
+            (self._exact_tests, self._known.without)
         ]
         if self._shapes:
             from appl.prompt.key_masking import CLEANERS  # a text without keys needs no tables
@@ -107,11 +107,11 @@ class Secrets:
         """True if *data* may hold a secret; never false if it does."""
         return is_any(self.tests, data)
 
-    def cleaned(self, text: str, found: list[str]) -> str:
-        """*text*, in bytes, without secrets; their names are added to *found*."""
+    def cleaned(self, text: str, names: list[str]) -> str:
+        """*text*, in bytes, without secrets; their names are added to *names*."""
 
         def instead(name: str) -> str:
-            found.append(name)
+            names.append(name)
             return f"[secret {name}]"
 
         for tests, without in self._cleaners:
@@ -119,26 +119,26 @@ class Secrets:
                 text = without(text, instead)
         return text
 
-    def masked(self, text: str, found: list[str]) -> str:
-        """*text* without secrets; their names are added to *found*."""
+    def masked(self, text: str, names: list[str]) -> str:
+        """*text* without secrets; their names are added to *names*."""
         if not self.may_be_in(text.encode("utf-8", "surrogatepass")):
             return text
         from appl.prompt.secret_forms import as_bytes, from_bytes
 
-        return from_bytes(self.cleaned(as_bytes(text), found))
+        return from_bytes(self.cleaned(as_bytes(text), names))
 
-    def opaque(self, text: str, found: list[str]) -> str:
+    def opaque(self, text: str, names: list[str]) -> str:
         """*text* without secrets, known ones alone if it has no words and is no key itself.
 
         A server may want such a text back as it was, and anything may stand in it.
         """
         if _OPAQUE.fullmatch(text) is None or _is_key(text):
-            return self.masked(text, found)
-        if not is_any(self._of_known, text.encode()):
+            return self.masked(text, names)
+        if not is_any(self._exact_tests, text.encode()):
             return text
 
         def instead(name: str) -> str:
-            found.append(name)
+            names.append(name)
             return f"[secret {name}]"
 
         return self._known.without(text, instead)
@@ -152,26 +152,28 @@ class Masker:
     """
 
     def __init__(
-        self, given: Mapping[str, str] | Iterable[str] = (), *, shapes: bool = True
+        self, values: Mapping[str, str] | Iterable[str] = (), *, shapes: bool = True
     ) -> None:
         self._shapes = shapes
-        named = given if isinstance(given, Mapping) else _numbered(given)
-        self._given = {each: name for name, each in named.items() if len(each) >= MIN_LENGTH}
-        self._seen: tuple[Any, object, object] = (None, None, None)
+        named = values if isinstance(values, Mapping) else _numbered(values)
+        self._explicit = {value: name for name, value in named.items() if len(value) >= MIN_LENGTH}
+        self._sources: tuple[Any, object, object] = (None, None, None)
         self._secrets = Secrets({}, shapes)
         self.refresh()
 
     def add(self, secrets: Mapping[str, str]) -> None:
         """Know *secrets*, by name, too, however short they are."""
-        if not {*secrets.values()} <= self._given.keys():
-            self._given = {each: name for name, each in secrets.items()} | self._given
+        if not {*secrets.values()} <= self._explicit.keys():
+            self._explicit = {value: name for name, value in secrets.items()} | self._explicit
 
     def refresh(self) -> Secrets:
         """The secrets that are known now: the environment may have changed."""
-        if self._seen != (self._given, CONCEALED, ENVIRONMENT):
-            seen = self._given, CONCEALED.copy(), ENVIRONMENT.copy()
-            self._secrets = _known_secrets(*seen, self._shapes)
-            self._seen = seen  # last: another thread that finds it the same goes by the secrets
+        if self._sources != (self._explicit, CONCEALED, ENVIRONMENT):
+            sources = self._explicit, CONCEALED.copy(), ENVIRONMENT.copy()
+            self._secrets = _shared_secrets(*sources, self._shapes)
+            self._sources = (
+                sources  # last: another thread that finds it the same goes by the secrets
+            )
         return self._secrets
 
     def forms(self) -> list[tuple[str, str]]:
@@ -189,19 +191,19 @@ class Masker:
     @property
     def longest(self) -> int:
         """The length of the longest form of a secret, in characters; at least that of a key."""
-        known = self._secrets.forms
-        return max(_ESCAPED * len(known[0][0]) if known else 0, _LEAST)
+        forms = self._secrets.forms
+        return max(_ESCAPED * len(forms[0][0]) if forms else 0, _LEAST)
 
-    def found_in(self, data: bytes) -> list[str]:
+    def secret_names_in(self, data: bytes) -> list[str]:
         """The names of the secrets in *data*."""
-        secrets, found = self.refresh(), list[str]()
+        secrets, names = self.refresh(), list[str]()
         if secrets.may_be_in(data):
-            secrets.cleaned(data.decode("latin-1"), found)
-        return found
+            secrets.cleaned(data.decode("latin-1"), names)
+        return names
 
     def finds(self, data: bytes) -> bool:
         """True if there is a secret in *data*."""
-        return bool(self.found_in(data))
+        return bool(self.secret_names_in(data))
 
     def straddles(self, before: Callable[[int], str], after: str) -> bool:
         """True if a secret begins in the text whose last characters *before* gives, and ends in
@@ -217,8 +219,8 @@ class Masker:
         from appl.prompt.key_masking import key_goes_on_from  # an answer in pieces needs it
 
         secrets = self.refresh()
-        known = secrets.known_open_from(text)
-        return min(known, key_goes_on_from(text)) if self._shapes else known
+        start = secrets.known_open_from(text)
+        return min(start, key_goes_on_from(text)) if self._shapes else start
 
     def _item(self, item: bytes) -> bytes:
         from appl.tracing.format.allowance import unlimited  # few records hold a secret
@@ -228,43 +230,43 @@ class Masker:
         )
 
     def _record(self, record: Any) -> object:
-        found: list[str] = []
+        marks: list[str] = []
         names, fields = record[1:] if record[0] == MASKED else ((), record)
-        clean = [fields[0], *(self._clean(value, found) for value in fields[1:])]
-        if not found:
+        clean = [fields[0], *(self._clean(value, marks) for value in fields[1:])]
+        if not marks:
             return record
         if record[0] == MASKED:
-            return (MASKED, sorted({*names, *found}), clean)
-        return (MASKED, sorted(set(found)), _without_tokens(clean))
+            return (MASKED, sorted({*names, *marks}), clean)
+        return (MASKED, sorted(set(marks)), _without_tokens(clean))
 
-    def _clean(self, value: object, found: list[str], opaque: bool = False) -> Any:
+    def _clean(self, value: object, marks: list[str], opaque: bool = False) -> Any:
         if isinstance(value, str):
-            known = self.refresh()
-            return known.opaque(value, found) if opaque else known.masked(value, found)
+            current = self.refresh()
+            return current.opaque(value, marks) if opaque else current.masked(value, marks)
         if isinstance(value, bytes):
-            return self._clean_bytes(value, found)
+            return self._clean_bytes(value, marks)
         if isinstance(value, list):
-            return [self._clean(item, found, opaque) for item in value]
+            return [self._clean(item, marks, opaque) for item in value]
         if isinstance(value, dict):
             opaque = opaque or value.keys() == _PROVIDED
             return {
-                self._clean(key, found, opaque): self._clean(item, found, opaque)
+                self._clean(key, marks, opaque): self._clean(item, marks, opaque)
                 for key, item in value.items()
             }
         return value
 
-    def _clean_bytes(self, value: bytes, found: list[str]) -> bytes:
+    def _clean_bytes(self, value: bytes, marks: list[str]) -> bytes:
         if not self._secrets.may_be_in(value):
             return value
-        return self._secrets.cleaned(value.decode("latin-1"), found).encode("latin-1")
+        return self._secrets.cleaned(value.decode("latin-1"), marks).encode("latin-1")
 
     def cleaned(self, value: object) -> object:
         """Plain data without the secrets."""
         return self._clean(value, [])
 
-    def text(self, text: str, found: list[str]) -> str:
-        """*text* without the secrets; their names are added to *found*."""
-        return self.refresh().masked(text, found)
+    def text(self, text: str, names: list[str]) -> str:
+        """*text* without the secrets; their names are added to *names*."""
+        return self.refresh().masked(text, names)
 
 
 def _is_key(text: str) -> bool:
@@ -278,27 +280,27 @@ def _is_key(text: str) -> bool:
 
 def secrets_now() -> Secrets:
     """The secrets that every masker knows."""
-    return _known_secrets({}, CONCEALED.copy(), ENVIRONMENT.copy(), True)
+    return _shared_secrets({}, CONCEALED.copy(), ENVIRONMENT.copy(), True)
 
 
 def _numbered(secrets: Iterable[str]) -> dict[str, str]:
-    return {f"secret{number}": each for number, each in enumerate(secrets)}
+    return {f"secret{number}": secret for number, secret in enumerate(secrets)}
 
 
 _last: tuple[Any, Secrets] | None = None
 """The secrets that a masker of this process found last, behind what they were found in."""
 
 
-def _known_secrets(
-    given: dict[str, str], hidden: dict[str, str], environment: dict[bytes, bytes], shapes: bool
+def _shared_secrets(
+    explicit: dict[str, str], hidden: dict[str, str], environment: dict[bytes, bytes], shapes: bool
 ) -> Secrets:
     """The secrets in these places, which the maskers of all runs share while they are the same."""
     global _last
-    last, places = _last, (given, hidden, environment, shapes)
+    last, places = _last, (explicit, hidden, environment, shapes)
     if last is None or last[0] != places:
-        named = (*((name, each) for each, name in given.items()), *hidden.items())
-        found = [*named, *_in_environment(environment)]
-        names = {each: name for name, each in reversed(found) if not _is_path(each)}
+        named = (*((name, value) for value, name in explicit.items()), *hidden.items())
+        secrets = [*named, *_in_environment(environment)]
+        names = {value: name for name, value in reversed(secrets) if not _is_path(value)}
         last = _last = places, Secrets(names, shapes)
     return last[1]
 
@@ -306,8 +308,8 @@ def _known_secrets(
 def _in_environment(environment: Mapping[bytes, bytes]) -> Iterator[tuple[str, str]]:
     """The secrets in *environment*, and before them the names that stand for them."""
     for name, value in environment.items():
-        if not _is_path(told := os.fsdecode(value)):
-            yield from values_in(os.fsdecode(name), told).items()
+        if not _is_path(text := os.fsdecode(value)):
+            yield from values_in(os.fsdecode(name), text).items()
 
 
 def _without_tokens(fields: list[object]) -> object:

@@ -124,7 +124,7 @@ class ItemQueue:
         """All callbacks; the items stay."""
         with self.lock:
             calls = [item for item, weight in self.entries if weight == _CALL]
-            self.entries = deque(each for each in self.entries if each[1] != _CALL)
+            self.entries = deque(entry for entry in self.entries if entry[1] != _CALL)
         return calls
 
     def items(self) -> list[object]:
@@ -211,11 +211,11 @@ class Writer:
         # must not break off the encoding or the writing, or records would be lost.
         with self._writing, shielded():
             self._drain()
-        self._call_if_left()
+        self._wake_if_pending()
         if self.failed is not None:
             raise self.failed
 
-    def _call_if_left(self) -> None:
+    def _wake_if_pending(self) -> None:
         """Call the thread for items that came while this one wrote, so that the other did not."""
         if self.queue.entries and self.failed is None:
             self._call_thread(rush=True)
@@ -356,7 +356,7 @@ class Writer:
         finally:
             self._writing.release()
         if not self._is_listed and self.queue.entries:  # else what came meanwhile has listed it
-            self._call_if_left()
+            self._wake_if_pending()
         return count
 
     def look_if_free(self) -> None:
@@ -367,7 +367,7 @@ class Writer:
                     self.look()
             finally:
                 self._writing.release()
-            self._call_if_left()
+            self._wake_if_pending()
 
     def look(self) -> None:
         """Fail if the file was removed or cut by somebody else: what it held is lost."""
@@ -564,9 +564,9 @@ class WriterThread:
     def gather(self) -> None:
         """Wait until a group is large, or its first item old, or somebody waits for it."""
         due = self.due()
-        left = 0.0 if self.hurry else max(due - time.monotonic(), 0.0)
-        self._wakeup.acquire(timeout=left)
-        if left and not self.hurry:
+        remaining_s = 0.0 if self.hurry else max(due - time.monotonic(), 0.0)
+        self._wakeup.acquire(timeout=remaining_s)
+        if remaining_s and not self.hurry:
             late = time.monotonic() - due - _SLACK
             self.late = min(max(late, 0.0), GROUP_SECONDS / (2 * _LOCKS))
         self.hurry = False

@@ -34,20 +34,20 @@ class Amendments:
     def __init__(self, sets: Mapping[str, Any] | None = None) -> None:
         self.sets = dict(sets or {})
         self._parts = [(*_split(key), value) for key, value in self.sets.items()]
-        self.given: dict[str, dict[str, Any]] = {}
+        self.options_by_call: dict[str, dict[str, Any]] = {}
 
     @classmethod
     def of(cls, trace: Trace, more: Mapping[str, object] | None = None) -> Amendments:
         """Those that *trace* was recorded with, and *more*."""
         recorded = trace.header.get(HEADER)
-        known = dict(recorded) if isinstance(recorded, Mapping) else {}
-        return cls({**{str(key): value for key, value in known.items()}, **(more or {})})
+        earlier = dict(recorded) if isinstance(recorded, Mapping) else {}
+        return cls({**{str(key): value for key, value in earlier.items()}, **(more or {})})
 
     def apply(self, call: Call) -> None:
         """Set the options of *call*, which is about to become a request."""
         for pattern, name, value in self._parts:
             if matches(pattern, call.address):
-                self.given.setdefault(call.address, {})[name] = value
+                self.options_by_call.setdefault(call.address, {})[name] = value
                 _set(call, name, value)
 
 
@@ -64,10 +64,10 @@ def _split(key: str) -> tuple[str, str]:
 
 
 def _set(call: Call, name: str, value: Any) -> None:
-    known = (*_OPTIONS, "model", *sorted(call.profile.options))
-    if name not in known:
-        there = f"(there are: {', '.join(known)})"
-        raise InvalidOption(f"there is no option {name!r} to set{nearest(name, known)} {there}")
+    options = (*_OPTIONS, "model", *sorted(call.profile.options))
+    if name not in options:
+        there = f"(there are: {', '.join(options)})"
+        raise InvalidOption(f"there is no option {name!r} to set{nearest(name, options)} {there}")
     if name == "model":
         call.model = call.run.dispatch.models.resolve(value).name or ""
         return

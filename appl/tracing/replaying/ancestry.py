@@ -44,12 +44,12 @@ def with_ancestors(trace: Trace, home: Path | None = None) -> Trace:
 
 def _add(trace: Trace, parent: Trace) -> None:
     """Add the answers of *parent* that *trace* has not."""
-    found: dict[str, RecordedCall] = dict(trace.by_address)
+    by_address: dict[str, RecordedCall] = dict(trace.by_address)
     for call in parent.calls:
-        mine = found.get(call.address)
+        mine = by_address.get(call.address)
         if call.outcome == "answered" and (mine is None or mine.outcome != "answered"):
-            found[call.address] = replace(call, delivered=None, shown=[])
-    trace.by_address, trace.calls = found, list(found.values())
+            by_address[call.address] = replace(call, delivered=None, shown=[])
+    trace.by_address, trace.calls = by_address, list(by_address.values())
 
 
 def _parent(path: Path, header: Mapping[str, object]) -> Path | None:

@@ -25,15 +25,15 @@ class FailedParts:
     def __init__(self, trace: Trace) -> None:
         failures = trace.failures.values()
         self._calls = {call.address for call in trace.calls if _has_failed(call)}
-        self._refused = {each.of for each in failures if each.kind != ITEM}
+        self._refused = {failure.of for failure in failures if failure.kind != ITEM}
         self._below = set(self._refused)
-        inner = [(each.of, each.error) for each in failures if each.kind != ITEM]
+        inner = [(failure.of, failure.error) for failure in failures if failure.kind != ITEM]
         inner += [(call.address, call.error) for call in trace.calls if _has_failed(call)]
-        inner += [(each.address, each.error) for each in failures if each.kind == ITEM]
+        inner += [(failure.address, failure.error) for failure in failures if failure.kind == ITEM]
         explained = {
             (around, _words(error)) for address, error in inner for around in _around(address)
         }
-        items = [each for each in failures if each.kind == ITEM]
+        items = [failure for failure in failures if failure.kind == ITEM]
         self._below |= {one.address for one in items if not _explained(one, explained)}
         self._items = {one.address for one in items}
 

@@ -27,7 +27,7 @@ from appl.tracing.replaying.replayer import answers
 from appl.tracing.replaying.sequencer import (
     DELIVERED,
     Expectation,
-    Given,
+    FromOutside,
     Kind,
     Now,
     Recorded,
@@ -148,13 +148,13 @@ class Fuzzer(Sequencer):
     def of_new(self, moment: Moment) -> Verdict:
         """It comes; but a deadline that did not pass never does."""
         perhaps = moment.kind in PERHAPS and moment.kind != LOOP_TIMER
-        return None if perhaps else Given(None)
+        return None if perhaps else FromOutside(None)
 
     def _record_for(self, request: Request) -> RecordedCall:
         """The record of *request*, or one of the same question, or one with the same options."""
-        found = self.trace.by_address.get(request.address)
-        if found is not None and (found.response is not None or found.outcome == "failed"):
-            return found
+        recorded = self.trace.by_address.get(request.address)
+        if recorded is not None and (recorded.response is not None or recorded.outcome == "failed"):
+            return recorded
         options = request.sampling.canonical()
         answered = [call for call in self.trace.calls if call.response is not None]
         same = [call for call in answered if call.content == self.trace.content_of(request)]
@@ -169,13 +169,13 @@ class Fuzzer(Sequencer):
             self.unknown.append(expected.moment.address)
         super().refuse(expected, error)
 
-    def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
+    def reuses(self, call: Call, recorded: RecordedCall, kind: Kind) -> None:
         """Note when *call*, which is answered now, asks something else than was recorded.
 
         Whether one that is cancelled had got so far is a matter of time.
         """
         assert call.request is not None
-        charge(self.programs, call, found)
+        charge(self.programs, call, recorded)
         here = self.trace.by_address.get(call.address)
         if here is None or not answers(self.trace, here, call.request):
             self.changed.setdefault(call.address + self._where, str(self.diverged(call)))
@@ -190,19 +190,19 @@ class Fuzzer(Sequencer):
         """The recorded answer of the call with the fault, in its turn, and as the plan says."""
         self._attempts += 1
         fault = self.plan.fault if self.plan.lasting or self._attempts == 1 else None
-        found = self._record_for(request)
+        recorded = self._record_for(request)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.park(self.turn_or_last(request.address), functools.partial(_open, turn))
         await turn
-        chunks = list(found.chunks())
+        chunks = list(recorded.chunks())
         for chunk in chunks[: len(chunks) // 2] if fault == "cut" else chunks:
             if emit is not None:
                 emit(chunk)
         if fault is not None and fault != "garbled":
             raise _error(fault, request.address)
-        if found.response is None:
-            raise found.error or NoAnswer(f"{request.address} has no recorded answer")
-        return _garbled(found.response) if fault == "garbled" else found.response
+        if recorded.response is None:
+            raise recorded.error or NoAnswer(f"{request.address} has no recorded answer")
+        return _garbled(recorded.response) if fault == "garbled" else recorded.response
 
     # -- the order
 
@@ -213,10 +213,12 @@ class Fuzzer(Sequencer):
         """
         super().park(turn if self.plan.fault else (self._dice(turn).random(), *turn), go)
 
-    def answer_in(self, turn: Turn, expected: Expectation, found: RecordedCall, kind: Kind) -> None:
+    def answer_in(
+        self, turn: Turn, expected: Expectation, recorded: RecordedCall, kind: Kind
+    ) -> None:
         """Answer a call in its *turn*, or for another order in one of its own."""
         drawn = self._dice(expected.moment.address).getrandbits(60), DELIVERED
-        super().answer_in(turn if self.plan.fault else drawn, expected, found, kind)
+        super().answer_in(turn if self.plan.fault else drawn, expected, recorded, kind)
 
     def idle(self, final: bool = True) -> bool:
         """Let something go on, or the clock."""
@@ -243,7 +245,9 @@ class Fuzzer(Sequencer):
             return dice.random()
         if kind == "uuid":
             return str(uuid.UUID(int=dice.getrandbits(128), version=4))
-        like = [seen.value for seen in self.trace.observations if seen.kind == kind]
+        like = [
+            observation.value for observation in self.trace.observations if observation.kind == kind
+        ]
         return like[0] if like else live()
 
 

@@ -24,60 +24,60 @@ _VALUES = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}
 
 def answer_of(
     number: int,
-    found: RecordedCall | None,
+    record: RecordedCall | None,
     request: Request,
     begun: Sequence[Chunk],
     trace: Trace,
     schema: Mapping[str, Any] | None = None,
 ) -> Response:
-    """The answer of rehearsal *number*: as it was *found*, or a guess; reworded from 1 on.
+    """The answer of rehearsal *number*: that of *record*, or a guess; reworded from 1 on.
 
     One that has *begun* goes on as it began. A typed one has a value of *schema*.
     """
     sampling = request.sampling
     if sampling.dimensions is not None:
         return _vectors(request, trace)
-    if schema is not None and not begun and (number or found is None):
+    if schema is not None and not begun and (number or record is None):
         return _guess(request, begun, number, _typed(schema, request.sampling, number))
     if number and not begun and sampling.choices and not sampling.schema:
         return _guess(request, begun, number)
-    answer = _fitting(found, request) or _guess(request, begun)
+    answer = _fitting(record, request) or _guess(request, begun)
     if not number or begun or sampling.schema is not None:
         return answer
     calls = tuple(_calls(number, answer.samples[0], sampling, trace))
     end = "tool_calls" if calls else "stop"
-    made = (Sample(reworded(number, s.text), end, tool_calls=calls) for s in answer.samples)
-    return dataclasses.replace(answer, samples=tuple(made))
+    samples = (Sample(reworded(number, s.text), end, tool_calls=calls) for s in answer.samples)
+    return dataclasses.replace(answer, samples=tuple(samples))
 
 
 def _vectors(request: Request, trace: Trace) -> Response:
     """The vectors of the texts of *request*: the recorded ones, and one like them for new texts."""
-    known, sampling = RecordedVectors(trace), request.sampling
-    size = sampling.dimensions or known.size or 8
-    found = []
+    recorded, sampling = RecordedVectors(trace), request.sampling
+    size = sampling.dimensions or recorded.size or 8
+    vectors = []
     for message in iter(request.messages or ()):
-        vector = known.find(vector_key(request.model, sampling.canonical(), message.content))
+        vector = recorded.find(vector_key(request.model, sampling.canonical(), message.content))
         if vector is None:
             place = int.from_bytes(digest_of(message.content), "big") % size
             vector = struct.pack(f"<{size}f", *(1.0 if at == place else 0.0 for at in range(size)))
-        found.append(vector)
-    return Response((Sample("", "stop"),), Usage(), vectors=tuple(found))
+        vectors.append(vector)
+    return Response((Sample("", "stop"),), Usage(), vectors=tuple(vectors))
 
 
-def _fitting(found: RecordedCall | None, request: Request) -> Response | None:
+def _fitting(record: RecordedCall | None, request: Request) -> Response | None:
     """The recorded answer, with as many samples as *request* wants."""
-    if found is None or found.response is None or not found.response.samples:
+    if record is None or record.response is None or not record.response.samples:
         return None
-    wanted, samples = max(request.n, 1), found.response.samples
+    wanted, samples = max(request.n, 1), record.response.samples
     more = samples[-1:] * (wanted - len(samples))
-    return dataclasses.replace(found.response, samples=(*samples, *more)[:wanted])
+    return dataclasses.replace(record.response, samples=(*samples, *more)[:wanted])
 
 
 def _typed(schema: Mapping[str, Any], sampling: Sampling, number: int) -> str:
     """The text of a value of *schema*, in an object where *sampling* asks for one around it."""
     value = value_of(schema, number)
-    asked = json.loads(sampling.schema) if sampling.schema else schema
-    if asked.get("properties", {}).keys() == {"value"} and schema.get("type") != "object":
+    response_schema = json.loads(sampling.schema) if sampling.schema else schema
+    if response_schema.get("properties", {}).keys() == {"value"} and schema.get("type") != "object":
         value = {"value": value}
     return json.dumps(value)
 
@@ -87,11 +87,11 @@ def _guess(request: Request, begun: Sequence[Chunk], number: int = 0, text: str 
 
     Of choices it is the one of this *number*, else *text*.
     """
-    choices, said = request.sampling.choices, texts(begun)
+    choices, begun_texts = request.sampling.choices, texts(begun)
     text = choices[number % len(choices)] if choices else text
     scores = tuple(-float(text != choice) for choice in choices) if choices else None
     samples = (
-        Sample(said.get((at, 0), "") + text, "stop", reasoning=said.get((at, 1)))
+        Sample(begun_texts.get((at, 0), "") + text, "stop", reasoning=begun_texts.get((at, 1)))
         for at in range(request.sample, request.sample + max(request.n, 1))
     )
     return Response(tuple(samples), Usage(), scores=scores)
@@ -126,8 +126,8 @@ def _arguments(number: int, tool: dict[str, Any], trace: Trace) -> str:
     used = (used.arguments for used in trace.tools.values() if used.name == tool["name"])
     schema, recorded = tool.get("parameters") or {}, next(used, None)
     wanted = ((name, schema["properties"][name]) for name in schema.get("required", ()))
-    made = {
+    arguments = {
         name: (kind.get("enum") or [_VALUES.get(kind.get("type"), "zebra")])[0]
         for name, kind in wanted
     }
-    return recorded if recorded is not None and number == 3 else json.dumps(made)
+    return recorded if recorded is not None and number == 3 else json.dumps(arguments)

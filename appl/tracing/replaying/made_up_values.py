@@ -40,14 +40,14 @@ def value_of(schema: Any, number: int, root: Any = None, depth: int = 0) -> Any:
         return schema["enum"][number % len(schema["enum"])]
     if "$ref" in schema:
         return value_of(_referred(schema["$ref"], root), number, root, depth + 1)
-    for several in ("anyOf", "oneOf", "allOf"):
-        if schema.get(several):
-            options = schema[several]
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        if schema.get(keyword):
+            options = schema[keyword]
             return value_of(options[(number + depth) % len(options)], number, root, depth + 1)
     kinds = schema.get("type", "object")
     kind = kinds[number % len(kinds)] if isinstance(kinds, list) else kinds
-    made = _MAKERS.get(kind)
-    return made(schema, number, root, depth) if made is not None else None
+    maker = _MAKERS.get(kind)
+    return maker(schema, number, root, depth) if maker is not None else None
 
 
 def is_rich(schema: Any) -> bool:
@@ -61,17 +61,17 @@ def is_rich(schema: Any) -> bool:
 
 
 def _referred(reference: str, root: Any) -> Any:
-    found = root
+    target = root
     for part in reference.removeprefix("#").split("/"):
-        found = found.get(part, {}) if part and isinstance(found, Mapping) else found
-    return found
+        target = target.get(part, {}) if part and isinstance(target, Mapping) else target
+    return target
 
 
 def _object(schema: Any, number: int, root: Any, depth: int) -> dict[str, Any]:
     required = schema.get("required", ())
     return {
-        name: value_of(each, number + at, root, depth + 1)
-        for at, (name, each) in enumerate(schema.get("properties", {}).items())
+        name: value_of(part, number + at, root, depth + 1)
+        for at, (name, part) in enumerate(schema.get("properties", {}).items())
         if name in required or number % 2
     }
 
@@ -81,7 +81,7 @@ def _array(schema: Any, number: int, root: Any, depth: int) -> list[Any]:
     least, most = schema.get("minItems", len(first)), schema.get("maxItems", math.inf)
     count = min(max(least, number % 3, len(first)), most)
     kinds = [*islice(first, count), *[schema.get("items", {})] * (count - len(first))]
-    return [value_of(each, number + at, root, depth + 1) for at, each in enumerate(kinds)]
+    return [value_of(item, number + at, root, depth + 1) for at, item in enumerate(kinds)]
 
 
 def _string(schema: Any, number: int, root: Any, depth: int) -> str:

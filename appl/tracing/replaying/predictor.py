@@ -19,7 +19,7 @@ from appl.runtime.world import LOOP_LIMIT, LOOP_TIMER, Go, How, Moment, ToolRequ
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.made_up import answer_of, reworded, unshown
 from appl.tracing.replaying.rerunner import LiveCall, Rerunner, was_refused
-from appl.tracing.replaying.sequencer import Expectation, Given, Recorded, Verdict, where
+from appl.tracing.replaying.sequencer import Expectation, FromOutside, Recorded, Verdict, where
 from appl.tracing.replaying.tool_matching import likely_use
 
 if TYPE_CHECKING:
@@ -99,18 +99,18 @@ class Predictor(Rerunner):
     def _stand_in(self, call: Call, request: Request) -> RecordedCall:
         """The record that answers *call*, of no address: that of its place is for who asks it."""
         begun = call.emit.chunks if call.emit is not None else ()
-        found = None if begun else self._likely(call.address, request)
+        likely = None if begun else self._likely(call.address, request)
         if call.schema is not None and (self.rehearsal or self._was_refused(call.address)):
             self._made_up.add(call.address)
             if not self.rehearsal:
                 self.assumed_good.append(call.address)
                 answer = answer_of(0, None, request, begun, self.trace, call.schema)
                 return RecordedCall("", response=answer)
-        if found is not None and found.error is not None:
-            return RecordedCall("", error=found.error)
-        if found is None or found.response is None:
+        if likely is not None and likely.error is not None:
+            return RecordedCall("", error=likely.error)
+        if likely is None or likely.response is None:
             self.guessed.append(call.address)
-        answer = answer_of(self.rehearsal, found, request, begun, self.trace, call.schema)
+        answer = answer_of(self.rehearsal, likely, request, begun, self.trace, call.schema)
         return RecordedCall("", response=answer)
 
     def _was_refused(self, address: str) -> bool:
@@ -192,17 +192,19 @@ class Predictor(Rerunner):
     def verdict(self, expected: Expectation) -> Verdict:
         """Nothing is waited for, and no tool runs."""
         moment, tool = expected.moment, expected.tool
-        if moment.kind == "answered" and moment not in self._seen:
+        if moment.kind == "answered" and moment not in self._observations:
             self._note_open(moment.address, "what a person answers")
-            return Given(BrokenOff(f"a person is asked at {moment.address}"))
-        if moment.kind in (*_COMES, "deadline", LOOP_LIMIT) and moment not in self._seen:
+            return FromOutside(BrokenOff(f"a person is asked at {moment.address}"))
+        if moment.kind in (*_COMES, "deadline", LOOP_LIMIT) and moment not in self._observations:
             self._passed += moment.kind in _COMES
             # One that is set again and again would pass for ever.
-            return Given(None) if moment.kind in _COMES and self._passed < _MOST_TIMES else None
+            return (
+                FromOutside(None) if moment.kind in _COMES and self._passed < _MOST_TIMES else None
+            )
         verdict = super().verdict(expected)
         if tool is None or isinstance(verdict, Recorded) or not self.has_effect(moment.address):
             return verdict
-        return Given(self._likely_result(moment.address, tool))
+        return FromOutside(self._likely_result(moment.address, tool))
 
     def _apply(self, verdict: Verdict, expected: Expectation) -> None:
         """Note what the verdict means for what is asked."""
@@ -239,7 +241,7 @@ class Predictor(Rerunner):
             self._note_open("the program", f"{type(error).__name__}: {error}")
 
     def see(self, moment: Moment, live: Callable[[], object]) -> Any:
-        if moment.kind == "input" and moment not in self._seen:
+        if moment.kind == "input" and moment not in self._observations:
             return ""
         return super().see(moment, live)
 

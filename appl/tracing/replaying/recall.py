@@ -69,31 +69,31 @@ class Recall(Sequencer):
 
         return RecordedVectors(self.trace)
 
-    def requests(self, found: RecordedCall) -> int:
-        """The requests that the answer of *found* counts for, if those of a run are limited."""
+    def requests(self, record: RecordedCall) -> int:
+        """The requests that the answer of *record* counts for, if those of a run are limited."""
         return 0
 
     def verdict(self, expected: Expectation) -> Verdict:
         """The verdict on *expected*. Raises the error with which it is refused."""
         moment = expected.moment
         if moment.kind == "answered" and self.is_foreign and not self._is_spent(moment):
-            self._seen.pop(moment, None)
+            self._observations.pop(moment, None)
         return super().verdict(expected)
 
     def _is_spent(self, moment: Moment) -> bool:
         """True if the recorded answer at *moment* has had its effect then."""
-        asked = self._seen.get(Moment(moment.address, "asked", moment.ordinal))
-        if asked is None or (isinstance(asked.value, Mapping) and asked.value.get("tool")):
+        question = self._observations.get(Moment(moment.address, "asked", moment.ordinal))
+        if question is None or (isinstance(question.value, Mapping) and question.value.get("tool")):
             return moment.address in self.trace.tools
-        given = self._seen.get(moment)
-        told = (call.delivered for call in self.trace.calls if call.delivered is not None)
-        return given is None or any(position > given.position for position in told)
+        answer = self._observations.get(moment)
+        deliveries = (call.delivered for call in self.trace.calls if call.delivered is not None)
+        return answer is None or any(position > answer.position for position in deliveries)
 
     # -- what is live
 
     def _apply(self, verdict: Verdict, expected: Expectation) -> None:
-        again = isinstance(verdict, AtEnd) and verdict.why == "again"
-        if expected.is_request and not (again or isinstance(verdict, Recorded)):
+        runs_anew = isinstance(verdict, AtEnd) and verdict.why == "again"
+        if expected.is_request and not (runs_anew or isinstance(verdict, Recorded)):
             self.departs(expected.moment.address)
         super()._apply(verdict, expected)
 
@@ -127,39 +127,41 @@ class Recall(Sequencer):
 
     def begin_all(self, *whys: Why) -> bool:
         """Begin all that is held for one of these reasons, or for any: strays in program order."""
-        taken = self.take(*whys)
-        for expected in sorted(taken, key=strays_first):
+        expectations = self.take(*whys)
+        for expected in sorted(expectations, key=strays_first):
             self.begin(expected)
-        return bool(taken)
+        return bool(expectations)
 
     def ends(self, moment: Moment, how: How, end: Go) -> None:
         super().ends(moment, how, end)
         # It may come too late, as then, before it is known what the call asks. Should that not be
         # what was recorded, then nothing recorded comes first, and the call ends after all.
-        found = self.trace.by_address.get(moment.address)
-        as_then = found is not None and found.outcome is not None and self.stands(moment.address)
+        record = self.trace.by_address.get(moment.address)
+        as_then = record is not None and record.outcome is not None and self.stands(moment.address)
         if how == "cancelled" and as_then and moment.address not in self.claimed:
             self._too_late[moment.address] = end
 
     # -- what is recorded
 
-    def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
-        call.source = Source(kind, found.address) if kind != "guessed" else None
-        if found.response is not None and kind not in ("pinned", "guessed"):
-            self.programs.recalled(call, found.response, self.requests(found))
+    def reuses(self, call: Call, record: RecordedCall, kind: Kind) -> None:
+        call.source = Source(kind, record.address) if kind != "guessed" else None
+        if record.response is not None and kind not in ("pinned", "guessed"):
+            self.programs.recalled(call, record.response, self.requests(record))
 
-    def partly(self, found: RecordedCall) -> RecordedCall | None:
-        """*found*, if its program cancelled it, and not what ended the run: a part was told."""
+    def partly(self, record: RecordedCall) -> RecordedCall | None:
+        """*record*, if its program cancelled it, and not what ended the run: a part was told."""
         if self.trace.reason in ("", "finished"):
-            return found
-        return found if found.delivered is not None and found.delivered < self._last else None
+            return record
+        return record if record.delivered is not None and record.delivered < self._last else None
 
     @functools.cached_property
     def _last(self) -> int:
         """When the program was told something for the last time, cancelled calls aside."""
         calls = (call for call in self.trace.calls if call.outcome != "cancelled")
-        told = [call.delivered for call in calls if call.delivered is not None]
-        return max(told + [seen.position for seen in self.trace.observations], default=0)
+        positions = [call.delivered for call in calls if call.delivered is not None]
+        return max(
+            positions + [observation.position for observation in self.trace.observations], default=0
+        )
 
     def dropped(self, address: str) -> bool:
         """True if a call at *address* or below was cancelled, and not by the run's end."""

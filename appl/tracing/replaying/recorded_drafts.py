@@ -20,14 +20,14 @@ class RecordedDrafts:
 
     def of(self, address: str) -> Draft | None:
         """The draft for the call at *address*, or for the first that differs in numbers only."""
-        found = self._trace.by_address.get(address)
-        own = found is not None and found.outcome is not None
+        record = self._trace.by_address.get(address)
+        own = record is not None and record.outcome is not None
         if not own:
-            found = self._first_of.get(line_of(address))
-        if found is None or found.lost:
+            record = self._first_of.get(line_of(address))
+        if record is None or record.lost:
             return None
         try:
-            response = found.response
+            response = record.response
         except TraceError:
             return None
         return Draft(response.samples, own) if response is not None else None
@@ -36,10 +36,10 @@ class RecordedDrafts:
     def _first_of(self) -> dict[str, RecordedCall]:
         """The first call of each line of the program that was answered."""
         answered = (call for call in self._trace.calls if call.outcome == "answered")
-        found: dict[str, RecordedCall] = {}
+        first_calls: dict[str, RecordedCall] = {}
         for call in answered:
-            found.setdefault(line_of(call.address), call)
-        return found
+            first_calls.setdefault(line_of(call.address), call)
+        return first_calls
 
 
 def line_of(address: str) -> str:

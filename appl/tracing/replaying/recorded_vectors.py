@@ -33,10 +33,10 @@ class RecordedVectors:
 
     @cached_property
     def _places(self) -> dict[bytes, tuple[RecordedCall, int]]:
-        found: dict[bytes, tuple[RecordedCall, int]] = {}
+        places: dict[bytes, tuple[RecordedCall, int]] = {}
         for call in self._trace.calls:
             if call.kind == "embed" and call.outcome == "answered" and not call.lost:
                 for place, message in enumerate(call.messages or ()):
                     key = vector_key(call.model, call.sampling, message.content)
-                    found.setdefault(key, (call, place))
-        return found
+                    places.setdefault(key, (call, place))
+        return places

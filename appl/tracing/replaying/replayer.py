@@ -62,20 +62,20 @@ class Replayer(Sequencer):
 
     def see(self, moment: Moment, live: Callable[[], object]) -> Any:
         """The recorded observation; *live* is not called. Raises ``DivergenceError``."""
-        unseen = live if moment.kind in AMOUNTS else lambda: self._never_seen(moment)
+        unseen = live if moment.kind in AMOUNTS else lambda: self._unrecorded(moment)
         return super().see(moment, unseen)
 
-    def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
+    def reuses(self, call: Call, record: RecordedCall, kind: Kind) -> None:
         """Charge it: traces of earlier versions do not say what was seen of budgets."""
-        charge(self.programs, call, found)
+        charge(self.programs, call, record)
 
-    def _never_seen(self, moment: Moment) -> object:
+    def _unrecorded(self, moment: Moment) -> object:
         if self._stuck is not None:
             raise self._stuck
         here = [o.kind for o in self.trace.observations if o.address == moment.address]
-        known = f"recorded there: {', '.join(here)}" if here else "nothing was recorded there"
+        advice = f"recorded there: {', '.join(here)}" if here else "nothing was recorded there"
         what = f"{moment.kind} number {moment.ordinal} at {moment.address}"
-        text = f"{what} was never recorded in {self.trace.path.name}; {known}"
+        text = f"{what} was never recorded in {self.trace.path.name}; {advice}"
         raise self.noted(DivergenceError(text))
 
     def arrived(self, moment: Moment, end: Callable[[], object]) -> bool:
@@ -124,9 +124,9 @@ class Replayer(Sequencer):
     def item(self, expected: Expectation) -> None:
         """Begin an item of a map that was begun then, or tell why no worker ended it."""
         address = expected.moment.address
-        seen = self._seen.get(Moment(address, "lost"))
-        if seen is not None:
-            expected.tell(WorkerLost(str(seen.value)))
+        loss = self._observations.get(Moment(address, "lost"))
+        if loss is not None:
+            expected.tell(WorkerLost(str(loss.value)))
         elif address in self.scopes:
             expected.live()
 
@@ -138,12 +138,12 @@ class Replayer(Sequencer):
         """The recorded outcome. Raises ``DivergenceError``."""
         request = call.request
         assert request is not None
-        found = self.trace.by_address.get(request.address)
-        if found is None or not answers(self.trace, found, request):
+        record = self.trace.by_address.get(request.address)
+        if record is None or not answers(self.trace, record, request):
             raise self.diverged(call)
-        self.check_usable(found)
-        ended = found.address in self._turns
-        return Recorded(found) if ended else AtEnd("recorded", record=found)
+        self.check_usable(record)
+        ended = record.address in self._turns
+        return Recorded(record) if ended else AtEnd("recorded", record=record)
 
     def of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
         """The recorded end. Raises ``DivergenceError``."""
@@ -154,8 +154,8 @@ class Replayer(Sequencer):
             raise self.other_tool(address, "it was never called there")
         if unlike := tool_difference(used, wanted):
             raise self.other_tool(address, unlike)
-        told = used.delivered is not None or wanted.at_once
-        open_ = used.outcome is None or (used.outcome == "cancelled" and not told)
+        was_delivered = used.delivered is not None or wanted.at_once
+        open_ = used.outcome is None or (used.outcome == "cancelled" and not was_delivered)
         return AtEnd() if open_ else Recorded(used)
 
     def _apply(self, verdict: Verdict, expected: Expectation) -> None:

@@ -103,7 +103,7 @@ class Rerunner(Recall):
         self._pins, self._anew = dict(pins or {}), tuple(anew)
         self._failed = FailedParts(self.trace) if FAILED in self._anew else None
         self.amendments = amendments = Amendments.of(self.trace, sets)
-        self.sets, self.amended = amendments.sets, amendments.given
+        self.sets, self.amended = amendments.sets, amendments.options_by_call
         self._sets = dict(sets or {})
         self._keep = keep_failures
         self.asked: dict[str, LiveCall] = {}
@@ -120,23 +120,23 @@ class Rerunner(Recall):
 
     def _is_worth(self, call: RecordedCall) -> bool:
         """True if the record of *call* holds an answer that can be given again."""
-        kept = call.outcome == "answered" or (self._keep and call.outcome == "failed")
+        is_kept = call.outcome == "answered" or (self._keep and call.outcome == "failed")
         stays = self._failed is None or not self._failed.has(call.address)
-        return kept and stays and call.started is not None and not call.lost
+        return is_kept and stays and call.started is not None and not call.lost
 
     # -- verdicts
 
-    def of_observation(self, moment: Moment, seen: Observation) -> Verdict:
+    def of_observation(self, moment: Moment, observation: Observation) -> Verdict:
         # An edit that adds a limit gives the later ones of its function other numbers. Traces of
         # earlier versions do not say how long a limit was.
-        if type(seen.value) is float and moment.limit_s not in (None, seen.value):
+        if type(observation.value) is float and moment.limit_s not in (None, observation.value):
             return AtEnd()
-        strikes = seen.kind in _STRIKES and not self._was_in_time(seen)
-        return AtEnd("recorded") if strikes else Recorded(seen)
+        strikes = observation.kind in _STRIKES and not self._was_in_time(observation)
+        return AtEnd("recorded") if strikes else Recorded(observation)
 
     def of_call(self, call: Call) -> Verdict:
         """The recorded outcome at its place; a stray, or a live one, if there is none."""
-        request, found = call.request, self.trace.by_address.get(call.address)
+        request, recorded = call.request, self.trace.by_address.get(call.address)
         assert request is not None
         pinned = next((self._pins[key] for key in self._pins if matches(key, call.address)), None)
         if pinned is not None:
@@ -145,13 +145,13 @@ class Rerunner(Recall):
             return Recorded(RecordedCall(call.address, response=answer), "pinned")
         if self._is_anew(call.address):
             return Now(ANEW)
-        if found is not None and answers(self.trace, found, request):
-            if self._is_worth(found) and found.address not in self.claimed:
-                return Recorded(found)
-            if was_refused(found) and found.address not in self.claimed:
-                return Recorded(found)
-            if found.outcome == "cancelled":
-                return AtEnd("again", CANCELLED, self.partly(found))
+        if recorded is not None and answers(self.trace, recorded, request):
+            if self._is_worth(recorded) and recorded.address not in self.claimed:
+                return Recorded(recorded)
+            if was_refused(recorded) and recorded.address not in self.claimed:
+                return Recorded(recorded)
+            if recorded.outcome == "cancelled":
+                return AtEnd("again", CANCELLED, self.partly(recorded))
         astray = call.address not in self._too_late and self._twins(request)
         return AtEnd("stray") if astray else Now()
 
@@ -197,16 +197,20 @@ class Rerunner(Recall):
 
     def _keep_samples(self, call: Call) -> None:
         """Of a call that wants more samples than were recorded, ask for those that are missing."""
-        request, found = call.request, self.trace.by_address.get(call.address)
-        if request is None or found is None or self._is_anew(call.address):
+        request, recorded = call.request, self.trace.by_address.get(call.address)
+        if request is None or recorded is None or self._is_anew(call.address):
             return
-        same = found.content == self.trace.content_of(request) and found.sample == request.sample
-        fewer = found.response is not None and found.n < request.n and self._is_worth(found)
+        same = (
+            recorded.content == self.trace.content_of(request) and recorded.sample == request.sample
+        )
+        fewer = (
+            recorded.response is not None and recorded.n < request.n and self._is_worth(recorded)
+        )
         if same and fewer and call.emit is None:
-            self.claimed.add(found.address)
-            call.given = found.response
+            self.claimed.add(recorded.address)
+            call.earlier_answer = recorded.response
             call.request = dataclasses.replace(
-                request, n=request.n - found.n, sample=request.sample + found.n
+                request, n=request.n - recorded.n, sample=request.sample + recorded.n
             )
 
     def _is_anew(self, address: str) -> bool:
@@ -304,12 +308,12 @@ class Rerunner(Recall):
         call.emit.anew(lambda how: self._begins_otherwise(call, how))
 
     def _begins_otherwise(self, call: Call, how: str) -> None:
-        again = f"appl trace rerun {self.trace.path.stem} --anew {call.address}"
+        command = f"appl trace rerun {self.trace.path.stem} --anew {call.address}"
         text = (
             f"{call.address} was cancelled when it was recorded, after its program had read the "
             "beginning of its answer; now that was read again, the call goes on, and its new "
             f"answer is another: {how}\n  have it asked from the start, so that nothing is read of "
-            f"the record: {again}\n  or give its answer: --pin '{call.address}=TEXT'"
+            f"the record: {command}\n  or give its answer: --pin '{call.address}=TEXT'"
         )
         call.parted(self.noted(DivergenceError(text)))
 
@@ -338,27 +342,29 @@ class Rerunner(Recall):
         else:
             super().repeat(expected, record, kind)
 
-    def answer_in(self, turn: Turn, expected: Expectation, found: RecordedCall, kind: Kind) -> None:
+    def answer_in(
+        self, turn: Turn, expected: Expectation, recorded: RecordedCall, kind: Kind
+    ) -> None:
         """As recorded; it draws on the budgets of blocks at once, before anything is asked."""
         if expected.call is not None and kind != "pinned":
-            charge(self.programs, expected.call, found)
-        super().answer_in(turn, expected, found, kind)
+            charge(self.programs, expected.call, recorded)
+        super().answer_in(turn, expected, recorded, kind)
 
-    def _refuse_or_ask(self, expected: Expectation, found: RecordedCall) -> None:
+    def _refuse_or_ask(self, expected: Expectation, recorded: RecordedCall) -> None:
         """A budget refused the call then: so it does now, unless it was raised meanwhile."""
         call = expected.call
         if call is None or expected.over:
             return
         if self._keep or self.programs.refusal(call) is not None:
             self.answered[call.address] = "reused"
-            call.source = Source("reused", found.address)
-            expected.tell(found.error)
+            call.source = Source("reused", recorded.address)
+            expected.tell(recorded.error)
         else:
             self.begin(expected)
 
-    def _was_in_time(self, seen: Observation) -> bool:
+    def _was_in_time(self, observation: Observation) -> bool:
         """True if the awaited value came in time."""
-        return seen.kind == "timeout" and seen.value is False
+        return observation.kind == "timeout" and observation.value is False
 
     def _arm(self) -> None:
         """Begin the times that may be up otherwise than then: something live is waited for."""
@@ -375,7 +381,7 @@ class Rerunner(Recall):
 
     def _strike(self) -> bool:
         """Tell that a time is up, as it was then, unless something is still on its way."""
-        timers = {self._seen[one.moment].position: one for one in self.waiting("recorded")}
+        timers = {self._observations[one.moment].position: one for one in self.waiting("recorded")}
         first = min(timers, default=0)
         parked = self._parked[0][0][0] if self._parked else first
         if not timers or parked < first or self._running or self._strays():
@@ -388,26 +394,26 @@ class Rerunner(Recall):
         return True
 
     def see(self, moment: Moment, live: Callable[[], object]) -> Any:
-        seen = self._seen.get(moment)
-        if seen is not None and self._is_open(moment, seen):
+        observation = self._observations.get(moment)
+        if observation is not None and self._is_open(moment, observation):
             return Live.see(self, moment, live)
         value = super().see(moment, live)
-        if seen is not None and moment in self._seen:  # the new trace says it too
+        if observation is not None and moment in self._observations:  # the new trace says it too
             at = time.monotonic_ns()
             self.programs.emit(Observed(moment.address, moment.ordinal, moment.kind, value, at))
         return value
 
-    def asks_otherwise(self, moment: Moment, seen: Observation) -> None:
+    def asks_otherwise(self, moment: Moment, observation: Observation) -> None:
         """It is asked, or waited for, anew."""
         self.forget(moment)
 
-    def _is_open(self, moment: Moment, seen: Observation) -> bool:
-        """True if it is not as it was *seen* then, but as it is now, if a time is up."""
+    def _is_open(self, moment: Moment, observation: Observation) -> bool:
+        """True if *observation* does not hold: it is as it is now, if a time is up."""
         if moment in self._timed_live:
             return True
         if moment.kind in AMOUNTS:  # of a program that asks something else they are others
             return bool(self.departed)
-        return self._was_in_time(seen) and moment.address not in self.claimed
+        return self._was_in_time(observation) and moment.address not in self.claimed
 
     def on_event(self, event: Event) -> None:
         """Take note of what is on its way."""
@@ -427,8 +433,8 @@ class Rerunner(Recall):
     def removed(self) -> list[str]:
         """The calls whose recorded answers the program got, and for which it did not ask now."""
         calls = (one for one in self.unasked() if isinstance(one, RecordedCall))
-        told = (one for one in calls if one.delivered is not None and self._is_worth(one))
-        return [one.address for one in told if one.address not in self.begun]
+        delivered = (one for one in calls if one.delivered is not None and self._is_worth(one))
+        return [one.address for one in delivered if one.address not in self.begun]
 
     def unused(self) -> list[str]:
         """Pins and settings that no call matched."""

@@ -38,7 +38,7 @@ from appl.tracing.replaying.replayer import answers
 from appl.tracing.replaying.sequencer import (
     AtEnd,
     Expectation,
-    Given,
+    FromOutside,
     Now,
     Recorded,
     Verdict,
@@ -74,7 +74,7 @@ class Resumer(Recall):
         self.on_live: Callable[[CallStarted | ToolStarted], None] | None = None
         self._open = False
         doubtful = {call.address for call in self.trace.calls if type(call.error) is InDoubtBatch}
-        self._kept = self._turns.keys() - unhandled(self.trace) - doubtful
+        self._settled = self._turns.keys() - unhandled(self.trace) - doubtful
         self._starts: dict[str, CallStarted | ToolStarted] = {}  # of what may be live
         self._warned = set(self.trace.warnings)
         self._check_choices()
@@ -83,21 +83,23 @@ class Resumer(Recall):
         batches = self.trace.batches
         for address in (*self.rerun, *self.assume):
             if address not in self.trace.tools and address not in batches:
-                known = [used.address for used in self.trace.tools.values() if in_doubt(used)]
-                known += [key for key, batch in batches.items() if batch.state == "sending"]
+                doubtful = [used.address for used in self.trace.tools.values() if in_doubt(used)]
+                doubtful += [key for key, batch in batches.items() if batch.state == "sending"]
                 raise TraceError(
                     f"{self.trace.path.name} records no tool call {address!r} (in doubt: "
-                    f"{', '.join(known) or 'none'})"
+                    f"{', '.join(doubtful) or 'none'})"
                 )
 
     # -- calls
 
     def diverged(self, call: Call) -> DivergenceError:
         error = super().diverged(call)
-        seen = seen_in_part(self.trace)
-        if not seen:
+        partial = partly_delivered(self.trace)
+        if not partial:
             return error
-        names = ", ".join(call.address for call in seen[:3]) + (", …" if len(seen) > 3 else "")
+        names = ", ".join(call.address for call in partial[:3]) + (
+            ", …" if len(partial) > 3 else ""
+        )
         return DivergenceError(
             f"{error}\n  the program had read the beginning of answers that were still being "
             f"streamed when the run was broken off ({names}): they are not recorded, and come "
@@ -106,29 +108,29 @@ class Resumer(Recall):
 
     def of_call(self, call: Call) -> Verdict:
         """The recorded outcome; without one it is live. Raises ``DivergenceError``."""
-        found = self.trace.by_address.get(call.address)
+        record = self.trace.by_address.get(call.address)
         assert call.request is not None
-        if found is not None and not answers(self.trace, found, call.request):
+        if record is not None and not answers(self.trace, record, call.request):
             if not self.edited:
                 raise self.diverged(call)
             return AtEnd()
-        if found is not None and found.outcome == "cancelled":
-            return AtEnd("again", record=self.partly(found))
-        if found is None or found.started is None or call.address not in self._kept:
+        if record is not None and record.outcome == "cancelled":
+            return AtEnd("again", record=self.partly(record))
+        if record is None or record.started is None or call.address not in self._settled:
             return AtEnd()
-        self.check_usable(found)
-        return Recorded(found)
+        self.check_usable(record)
+        return Recorded(record)
 
-    def requests(self, found: RecordedCall) -> int:
+    def requests(self, record: RecordedCall) -> int:
         """The requests that its answer took: budgets cover the whole of a resumed run."""
-        return requests_of(found)
+        return requests_of(record)
 
     # -- for who looks on, and for who intervenes
 
     def arrived(self, moment: Moment, end: Callable[[], object]) -> bool:
         """It is new, and so after all that is recorded. Raises ``ControlError`` for what is not."""
         address = moment.address
-        if address in self._kept and self.stands(address):
+        if address in self._settled and self.stands(address):
             raise ControlError(
                 f"{address} had ended before the run was broken off: its recorded end comes in its "
                 "turn",
@@ -198,32 +200,45 @@ class Resumer(Recall):
         if not in_doubt(used, self.trace.reason):
             return Recorded(used)
         if address in self.assume:
-            return Given(Message("tool", self.assume[address]))
+            return FromOutside(Message("tool", self.assume[address]))
         return self._in_doubt(used, wanted.at_once)
 
     def _in_doubt(self, used: ToolUse, at_once: bool) -> Verdict:
         """It runs again if it may; else it fails when all that is recorded was told."""
         harmful = self.effects.get(used.address, used.effect) == "effect"
-        harmful = harmful and used.address not in self.rerun and not self._only_asked(used)
+        harmful = harmful and used.address not in self.rerun and not self._only_questioned(used)
         error = self._doubtful(used) if harmful else None
         if at_once and error is not None:
             raise error
-        again = error is not None or used.outcome == "cancelled"
-        return Now() if at_once else AtEnd("again" if again else "held", error=error)
+        reruns = error is not None or used.outcome == "cancelled"
+        return Now() if at_once else AtEnd("again" if reruns else "held", error=error)
 
-    def _only_asked(self, used: ToolUse) -> bool:
+    def _only_questioned(self, used: ToolUse) -> bool:
         """True if the tool waited for the answer of its user, and had done nothing before."""
         places = used.address, f"{used.address}/ask_person."
         here = [
-            seen
-            for seen in self.trace.observations
-            if seen.address == places[0] or seen.address.startswith(places[1])
+            observation
+            for observation in self.trace.observations
+            if observation.address == places[0] or observation.address.startswith(places[1])
         ]
-        asked = {(seen.address, seen.ordinal) for seen in here if seen.kind == "asking"}
+        questions = {
+            (observation.address, observation.ordinal)
+            for observation in here
+            if observation.kind == "asking"
+        }
         # An answer that a later process has recorded, while no program ran, has not reached it.
-        told = (seen for seen in here if seen.incarnation <= used.incarnation)
+        earlier = (
+            observation for observation in here if observation.incarnation <= used.incarnation
+        )
         kinds = ("input", "answered")
-        return bool(asked - {(seen.address, seen.ordinal) for seen in told if seen.kind in kinds})
+        return bool(
+            questions
+            - {
+                (observation.address, observation.ordinal)
+                for observation in earlier
+                if observation.kind in kinds
+            }
+        )
 
     def _doubtful(self, used: ToolUse) -> InDoubtEffect:
         return InDoubtEffect(
@@ -251,7 +266,7 @@ class Resumer(Recall):
         if isinstance(event, Observed) and event.kind == "waiting" and self._waits_as_then(event):
             return False
         if isinstance(event, Observed):
-            return Moment(event.address, event.kind, event.ordinal) not in self._seen
+            return Moment(event.address, event.kind, event.ordinal) not in self._observations
         if isinstance(event, ScopeEntered):
             return event.address not in self.scopes
         if isinstance(event, ScopeLeft):
@@ -264,14 +279,14 @@ class Resumer(Recall):
             event.address
         )
 
-    def asks_otherwise(self, moment: Moment, seen: Observation) -> None:
+    def asks_otherwise(self, moment: Moment, observation: Observation) -> None:
         if not self.edited:
-            super().asks_otherwise(moment, seen)
+            super().asks_otherwise(moment, observation)
         self.forget(moment)
 
     def _waits_as_then(self, event: Observed) -> bool:
         """True if the run, which ends as waiting, waits for what it waited for the last time."""
-        last = self._seen.get(Moment(event.address, event.kind, event.ordinal - 1))
+        last = self._observations.get(Moment(event.address, event.kind, event.ordinal - 1))
         return last is not None and last.value == event.value and self.trace.reason == "waiting"
 
     def _begins(self, event: CallStarted | ToolStarted) -> bool:
@@ -293,18 +308,18 @@ class Resumer(Recall):
 
     def _is_old(self, address: str) -> bool:
         """True if the record of *address* stays as it is."""
-        found = self.trace.by_address.get(address) or self.trace.tools.get(address)
-        ended = found is not None and found.outcome is not None
+        recorded = self.trace.by_address.get(address) or self.trace.tools.get(address)
+        ended = recorded is not None and recorded.outcome is not None
         return address in self.refused or (ended and self.stands(address))
 
     def _is_untold(self, event: Delivered | ChunksDelivered) -> bool:
         """True if the program never got the recorded outcome, or as many pieces."""
         address = event.address
-        found = self.trace.by_address.get(address) or self.trace.tools.get(address)
-        told = found is None or found.delivered is not None
-        if told or address in self.refused:
+        recorded = self.trace.by_address.get(address) or self.trace.tools.get(address)
+        was_delivered = recorded is None or recorded.delivered is not None
+        if was_delivered or address in self.refused:
             return False
-        shown = found.shown if isinstance(found, RecordedCall) else []
+        shown = recorded.shown if isinstance(recorded, RecordedCall) else []
         most = max((count for _, count in shown), default=0)
         return isinstance(event, Delivered) or event.count > most
 
@@ -316,7 +331,7 @@ def in_doubt(used: ToolUse, reason: str = "") -> bool:
     return used.outcome != "answered"
 
 
-def seen_in_part(trace: Trace) -> list[RecordedCall]:
+def partly_delivered(trace: Trace) -> list[RecordedCall]:
     """The calls in flight when a process that wrote *trace* was broken off of which its program had
     seen a part; a later process may have asked them again."""
     return [call for call in trace.every_call() if call.outcome is None and call.shown]

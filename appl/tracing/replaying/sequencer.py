@@ -53,12 +53,12 @@ def turns_of(trace: Trace) -> dict[str, Turn]:
     ended = (call for call in trace.calls if call.outcome in ("answered", "failed"))
     turns = {call.address: turn_of(trace, call) for call in ended}
     for call in reversed(trace.calls):
-        seen = [position for position, _ in call.shown[:1]]
+        positions = [position for position, _ in call.shown[:1]]
         if call.address in turns:
-            seen.append(turns[call.address][0])
-        for edge in call.edges if seen else ():
+            positions.append(turns[call.address][0])
+        for edge in call.edges if positions else ():
             if edge in turns:
-                turns[edge] = min(turns[edge], (min(seen), _FIRST))
+                turns[edge] = min(turns[edge], (min(positions), _FIRST))
     return turns
 
 
@@ -68,24 +68,26 @@ def turn_of(trace: Trace, record: RecordedCall | ToolUse) -> Turn:
     return (behind if record.delivered is None else record.delivered, DELIVERED)
 
 
-def seen_in(trace: Trace) -> dict[Moment, Observation]:
+def observations_by_moment(trace: Trace) -> dict[Moment, Observation]:
     """What was seen, by its moment.
 
     Where an edited program asked a person something else in the same place, or waited for another
     time, what was told before that is no answer to it.
     """
-    seen: dict[Moment, Observation] = {}
-    for each in trace.observations:
-        if (told := _TOLD_AFTER.get(each.kind)) is not None:
-            seen.pop(Moment(each.address, told, each.ordinal), None)
-        seen[Moment(each.address, each.kind, each.ordinal)] = each
-    return seen
+    observations: dict[Moment, Observation] = {}
+    for observation in trace.observations:
+        if (kind_before := _FOLLOWING_KIND.get(observation.kind)) is not None:
+            observations.pop(Moment(observation.address, kind_before, observation.ordinal), None)
+        observations[Moment(observation.address, observation.kind, observation.ordinal)] = (
+            observation
+        )
+    return observations
 
 
-_TOLD_AFTER = {"asked": "answered", "due": "sleep"}
+_FOLLOWING_KIND = {"asked": "answered", "due": "sleep"}
 
 
-def told_in(trace: Trace, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, str]]:
+def delivered_turns(trace: Trace, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, str]]:
     """Every turn in which the program was told something then, and of what, by its address.
 
     A tool of the program's own has none: it runs again, and ends when it was told of its answers.
@@ -98,9 +100,9 @@ def told_in(trace: Trace, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, str
     for used in trace.tools.values():
         if used.delivered is not None and used.effect != "program":
             yield (used.delivered, DELIVERED), used.address
-    for seen in seen_in(trace).values():
-        if seen.kind in _MOMENTS:
-            yield (seen.position, DELIVERED), seen.address
+    for observation in observations_by_moment(trace).values():
+        if observation.kind in _MOMENTS:
+            yield (observation.position, DELIVERED), observation.address
 
 
 class Missing:
@@ -113,14 +115,14 @@ class Missing:
         self._recorded = recorded
 
     @functools.cached_property
-    def _left(self) -> list[tuple[Turn, str]]:
+    def _unclaimed(self) -> list[tuple[Turn, str]]:
         return sorted(set(self._recorded), reverse=True)
 
     def before(self, turn: tuple[Any, ...], there: Callable[[Turn, str], bool]) -> bool:
         """True if something with an earlier turn than *turn* is not *there*."""
-        while self._left and there(*self._left[-1]):
-            self._left.pop()
-        return bool(self._left) and self._left[-1][0] < turn
+        while self._unclaimed and there(*self._unclaimed[-1]):
+            self._unclaimed.pop()
+        return bool(self._unclaimed) and self._unclaimed[-1][0] < turn
 
     def give_up(self, turn: tuple[Any, ...]) -> None:
         """Nobody will ask for what is before *turn*: it is not waited for any more."""
@@ -174,7 +176,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class FromOutside:
     """A verdict: it is told what somebody has given, a timer when nothing recorded is left."""
 
     outcome: Any
@@ -200,7 +202,7 @@ class AtEnd:
     error: TraceError | None = None
 
 
-Verdict = Recorded | Given | Now | AtEnd | None
+Verdict = Recorded | FromOutside | Now | AtEnd | None
 """What becomes of a moment that a program expects; ``None`` if it never comes, or not here."""
 
 
@@ -239,14 +241,14 @@ class Sequencer(Live):
         self.answered: dict[str, Kind] = {}
         self._has_timers = bool(self.trace.header.get("timers"))  # not in earlier versions
         self._turns = turns_of(self.trace)
-        self._seen = seen_in(self.trace)
+        self._observations = observations_by_moment(self.trace)
         self._coming: dict[Call, None] = {}  # what is recorded of them waits for its turn
         self._waiting: dict[Moment, Expectation] = {}
         self._parked: list[tuple[tuple[Any, ...], int, Go]] = []
         self._arrivals = itertools.count()
         self._lock = threading.Lock()
         self._due: set[tuple[object, ...]] = set()
-        self._untold = Missing(told_in(self.trace, self._turns))
+        self._untold = Missing(delivered_turns(self.trace, self._turns))
 
     # -- what subclasses decide
 
@@ -261,8 +263,10 @@ class Sequencer(Live):
             return self.of_call(expected.call)
         if expected.tool is not None:
             return self.of_tool(expected.moment.address, expected.tool)
-        moment, seen = expected.moment, self._seen.get(expected.moment)
-        return self.of_new(moment) if seen is None else self.of_observation(moment, seen)
+        moment, observation = expected.moment, self._observations.get(expected.moment)
+        return (
+            self.of_new(moment) if observation is None else self.of_observation(moment, observation)
+        )
 
     def of_call(self, call: Call) -> Verdict:
         """The verdict on a call."""
@@ -272,9 +276,9 @@ class Sequencer(Live):
         """The verdict on the tool that is *wanted* at *address*."""
         raise NotImplementedError
 
-    def of_observation(self, moment: Moment, seen: Observation) -> Verdict:
-        """The verdict on a timer, or an end from outside, that was *seen* then, too."""
-        return Recorded(seen)
+    def of_observation(self, moment: Moment, observation: Observation) -> Verdict:
+        """The verdict on a timer, or an end from outside, that is recorded as *observation*."""
+        return Recorded(observation)
 
     def of_new(self, moment: Moment) -> Verdict:
         """The verdict on a timer, or an end from outside, that was not recorded."""
@@ -300,8 +304,8 @@ class Sequencer(Live):
         """Begin an item of a map."""
         expected.live()
 
-    def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
-        """*call* is about to be told what is recorded of *found*, or was given in its place."""
+    def reuses(self, call: Call, record: RecordedCall, kind: Kind) -> None:
+        """*call* is about to be told what is recorded of *record*, or was given in its place."""
 
     def stands(self, address: str) -> bool:
         """True if the record of *address* holds for this run too."""
@@ -347,7 +351,7 @@ class Sequencer(Live):
         elif isinstance(verdict, Now):
             expected.cause = verdict.cause
             self.begin(expected)
-        elif isinstance(verdict, Given):
+        elif isinstance(verdict, FromOutside):
             end = functools.partial(expected.tell, verdict.outcome)
             end() if expected.tool is not None else self.park(self.turn_or_last(), end)
         elif verdict is not None:
@@ -359,11 +363,14 @@ class Sequencer(Live):
         Of calls that is so for one that waits for a part of its prompt; others have records.
         """
         address = expected.moment.address
-        seen, found = self._seen.get(expected.moment), self.trace.by_address.get(address)
+        observation, record = (
+            self._observations.get(expected.moment),
+            self.trace.by_address.get(address),
+        )
         if expected.call is None:
-            if seen is not None:
-                self.repeat(expected, seen)
-        elif found is not None and found.started is None and found.ended_from_outside:
+            if observation is not None:
+                self.repeat(expected, observation)
+        elif record is not None and record.started is None and record.ended_from_outside:
             self.park(self._turns[address], functools.partial(expected.tell, None))
 
     # -- what waits, in no turn of the record
@@ -384,10 +391,10 @@ class Sequencer(Live):
 
     def take(self, *whys: Why) -> list[Expectation]:
         """Take out the expectations that wait for one of these reasons, or for any."""
-        taken = self.waiting(*whys)
-        for one in taken:
+        expectations = self.waiting(*whys)
+        for one in expectations:
             Sequencer.leave(self, one.moment)
-        return taken
+        return expectations
 
     def leave(self, moment: Moment) -> None:
         """Nobody waits for *moment* any more."""
@@ -396,48 +403,48 @@ class Sequencer(Live):
 
     def see(self, moment: Moment, live: Callable[[], object]) -> Any:
         """The recorded observation, else the present one. Raises ``SecretInRecord``."""
-        seen = self._seen.get(moment)
-        if seen is not None and moment.about and about_of(seen) != moment.about:
-            self.asks_otherwise(moment, seen)
-            seen = None
-        if seen is None:
+        observation = self._observations.get(moment)
+        if observation is not None and moment.about and about_of(observation) != moment.about:
+            self.asks_otherwise(moment, observation)
+            observation = None
+        if observation is None:
             return super().see(moment, live)
         # Of a question only its digest and its time are needed: a secret in its words does no harm.
-        if not moment.about and (error := self.masked(seen)) is not None:
+        if not moment.about and (error := self.masked(observation)) is not None:
             raise self.noted(error)
-        return seen.value
+        return observation.value
 
-    def asks_otherwise(self, moment: Moment, seen: Observation) -> None:
-        """A person is asked, or a time waited for, otherwise than was *seen*.
+    def asks_otherwise(self, moment: Moment, observation: Observation) -> None:
+        """A person is asked, or a time waited for, otherwise than *observation* says.
 
         Raises ``DivergenceError`` where the program has to be as it was.
         """
         raise self.noted(
             DivergenceError(
                 f"{moment.address} asks or waits for something else than was recorded in "
-                f"{self.trace.path.name}: then it was {words_of(seen)}"
+                f"{self.trace.path.name}: then it was {words_of(observation)}"
             )
         )
 
     def forget(self, moment: Moment) -> None:
         """Have what is recorded at the place of *moment*, a question or time, be asked anew."""
         for kind in (moment.kind, "answered", "sleep"):
-            self._seen.pop(Moment(moment.address, kind, moment.ordinal), None)
+            self._observations.pop(Moment(moment.address, kind, moment.ordinal), None)
 
     def recorded(self, moment: Moment) -> Observation | None:
         """The observation at *moment* when the run was recorded; ``None`` if there was none."""
-        return self._seen.get(moment)
+        return self._observations.get(moment)
 
     def ends(self, moment: Moment, how: How, end: Go) -> None:
         """The program ends a call or a tool, perhaps as then: at once, in its turn, or too late."""
         self.leave(moment)
         address = moment.address
-        found = self.trace.by_address.get(address) or self.trace.tools.get(address)
-        if found is None or found.outcome is None or not self.stands(address):
+        recorded = self.trace.by_address.get(address) or self.trace.tools.get(address)
+        if recorded is None or recorded.outcome is None or not self.stands(address):
             self.end_anew(address, end)
-        elif found.outcome == how and found.delivered is not None:
-            self.park((found.delivered, DELIVERED), end)
-        elif found.outcome == how or how == "failed":
+        elif recorded.outcome == how and recorded.delivered is not None:
+            self.park((recorded.delivered, DELIVERED), end)
+        elif recorded.outcome == how or how == "failed":
             self.end_anew(address, end)
 
     def end_anew(self, address: str, end: Go) -> None:
@@ -513,34 +520,36 @@ class Sequencer(Live):
         """The turn of the call at *address*, or one behind all that is recorded."""
         return self._turns.get(address, (2 * self.trace.moments + 1, DELIVERED))
 
-    def answer_in(self, turn: Turn, expected: Expectation, found: RecordedCall, kind: Kind) -> None:
-        """Answer a call in its *turn* as *found* was; pieces come in turns of their own."""
+    def answer_in(
+        self, turn: Turn, expected: Expectation, record: RecordedCall, kind: Kind
+    ) -> None:
+        """Answer a call in its *turn* as *record* was; pieces come in turns of their own."""
         assert expected.call is not None
         self.answered[expected.call.address] = kind
-        self.claimed.add(found.address)
+        self.claimed.add(record.address)
         self.programs.moved()
-        call, show = expected.call, self._shows(expected, found)
+        call, show = expected.call, self._shows(expected, record)
         # Read here: where it is not valid, this call fails, and not the thread that lets it go.
-        outcome = found.error if found.error is not None else found.response
+        outcome = record.error if record.error is not None else record.response
         self._coming[call] = None
 
         def answer() -> None:
             self._coming.pop(call, None)
             if call.outcome is None:
                 show(None)
-                self.reuses(call, found, kind)
+                self.reuses(call, record, kind)
                 expected.tell(outcome)
 
         self.park(turn, answer)
 
-    def _shows(self, expected: Expectation, found: RecordedCall) -> Callable[[int | None], None]:
-        """Have the chunks of *found* told as they were delivered, each in its turn.
+    def _shows(self, expected: Expectation, record: RecordedCall) -> Callable[[int | None], None]:
+        """Have the chunks of *record* told as they were delivered, each in its turn.
 
         What is returned tells the first so many at once, or with ``None`` all that are left.
         """
         assert expected.call is not None
-        streamed = expected.call.emit is not None and found.cuts
-        chunks, shown = found.chunks() if streamed else iter(()), 0
+        streamed = expected.call.emit is not None and record.cuts
+        chunks, shown = record.chunks() if streamed else iter(()), 0
 
         def show(count: int | None) -> None:
             nonlocal shown
@@ -548,7 +557,7 @@ class Sequencer(Live):
                 expected.tell(chunk)
                 shown += 1
 
-        for position, count in found.shown if streamed else ():
+        for position, count in record.shown if streamed else ():
             self.park((position, DELIVERED), functools.partial(show, count))
         return show
 
@@ -615,8 +624,8 @@ class Sequencer(Live):
 
     def _is_covered(self, address: str) -> bool:
         """True if somebody has asked for what is recorded at *address*, or need not."""
-        known = (self.claimed, self.departed, self.effects, self.whole)
-        return any(address in addresses for addresses in known) or within(address, self.whole)
+        groups = (self.claimed, self.departed, self.effects, self.whole)
+        return any(address in addresses for addresses in groups) or within(address, self.whole)
 
     def release(self) -> bool:
         """Let go what was delivered first of all that is parked; false when nothing is."""
@@ -637,29 +646,29 @@ class Sequencer(Live):
         return self.programs.nobody_can_proceed(self.patience_s)
 
 
-def about_of(seen: Observation) -> str:
+def about_of(observation: Observation) -> str:
     """The digest of the question, or of the wait, that was recorded."""
-    about = seen.value.get("about") if isinstance(seen.value, Mapping) else None
+    about = observation.value.get("about") if isinstance(observation.value, Mapping) else None
     return about if isinstance(about, str) else ""
 
 
-def words_of(seen: Observation) -> str:
+def words_of(observation: Observation) -> str:
     """A recorded question, or the time that was waited for, in words."""
-    value = seen.value if isinstance(seen.value, Mapping) else {}
-    return repr(value.get("question") or value.get("about") or seen.kind)[:200]
+    value = observation.value if isinstance(observation.value, Mapping) else {}
+    return repr(value.get("question") or value.get("about") or observation.kind)[:200]
 
 
-def charge(programs: Programs, call: Call, found: RecordedCall) -> None:
-    """Charge what *found* took to the budgets of the blocks around *call*, which it answers."""
-    if found.response is not None:
-        programs.charged(call, found.response, requests_of(found))
+def charge(programs: Programs, call: Call, record: RecordedCall) -> None:
+    """Charge what *record* took to the budgets of the blocks around *call*, which it answers."""
+    if record.response is not None:
+        programs.charged(call, record.response, requests_of(record))
 
 
-def requests_of(found: RecordedCall) -> int:
-    """The requests that the answer of *found* took; 0 if it was from a cache or a record."""
-    assert found.response is not None
-    given = found.response.reused >= max(found.n, 1)
-    return 0 if given else max(len(found.attempts), 1)
+def requests_of(record: RecordedCall) -> int:
+    """The requests that the answer of *record* took; 0 if it was from a cache or a record."""
+    assert record.response is not None
+    was_reused = record.response.reused >= max(record.n, 1)
+    return 0 if was_reused else max(len(record.attempts), 1)
 
 
 def where(issued: Call | CallStarted) -> str:

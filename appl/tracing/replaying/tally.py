@@ -45,8 +45,12 @@ class Amount:
 
     def as_data(self) -> dict[str, object]:
         """The amount as JSON-ready data; a cost that nobody knows is null, not 0."""
-        known = not self.unpriced or self.cost
-        return {"calls": self.calls, "cost": self.cost if known else None, "tokens": self.tokens}
+        is_priced = not self.unpriced or self.cost
+        return {
+            "calls": self.calls,
+            "cost": self.cost if is_priced else None,
+            "tokens": self.tokens,
+        }
 
 
 @dataclass(slots=True)
@@ -65,11 +69,11 @@ class Tally:
         elif isinstance(event, CallDispatched):
             self._dispatched.add(event.address)
         elif isinstance(event, CallEnded) and event.address in self._begun:
-            asked = event.address in self._dispatched
+            was_dispatched = event.address in self._dispatched
             self._dispatched.discard(event.address)
             if event.source is not None:
                 self.reused.add(event.response)
-            elif asked or not isinstance(event.error, _UNASKED):
+            elif was_dispatched or not isinstance(event.error, _UNASKED):
                 self.live.add(event.response)
 
     def line(self) -> str:

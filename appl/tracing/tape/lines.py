@@ -93,10 +93,10 @@ def record_of(line: Line, number: Callable[[Any, bool], int | None]) -> Any:
 
 
 def _wrong(kind: table.Kind, line: Line) -> str:
-    known, usual = kind._fields[1:], _USUAL[kind]
-    missing = [f"no {field}" for field in known if field not in line and field not in usual]
-    strange = [f"an unknown {field!r:.80}" for field in line if field not in known]
-    return f"a {NAMES[kind]} has {[*missing, *strange][0]}; its fields are {', '.join(known)}"
+    fields, usual = kind._fields[1:], _USUAL[kind]
+    missing = [f"no {field}" for field in fields if field not in line and field not in usual]
+    strange = [f"an unknown {field!r:.80}" for field in line if field not in fields]
+    return f"a {NAMES[kind]} has {[*missing, *strange][0]}; its fields are {', '.join(fields)}"
 
 
 def dumped(line: Line) -> str:
@@ -136,9 +136,9 @@ def loaded(line: bytes, allowance: DecodingAllowance) -> Line:
     return data
 
 
-def _hooked(found: dict[str, object]) -> object:
-    word = found.get(_FLOAT) if len(found) == 1 else None
-    return _WORDS[word] if isinstance(word, str) and word in _WORDS else found
+def _hooked(data: dict[str, object]) -> object:
+    word = data.get(_FLOAT) if len(data) == 1 else None
+    return _WORDS[word] if isinstance(word, str) and word in _WORDS else data
 
 
 def _refused(word: str) -> object:

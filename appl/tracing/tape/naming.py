@@ -23,7 +23,7 @@ def beside(file: Path, test: str, written: str = BESIDE) -> Path:
 
 def word(text: str) -> str:
     """*text* as a file's name; one that had to be changed is told apart by its digest."""
-    found = re.sub(r"[^A-Za-z0-9_.\[\]-]+", "_", text)
-    if found == text and len(found) <= _LONGEST:
-        return found
-    return f"{found[:_LONGEST]}-{digest_of(text)[:3].hex()}"
+    file_name = re.sub(r"[^A-Za-z0-9_.\[\]-]+", "_", text)
+    if file_name == text and len(file_name) <= _LONGEST:
+        return file_name
+    return f"{file_name[:_LONGEST]}-{digest_of(text)[:3].hex()}"

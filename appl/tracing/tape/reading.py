@@ -114,14 +114,15 @@ class _TapeReader(Reader):
         path, line = self._trace.path, first[1] if first else {}
         if line.get("tape") != "appl":
             raise NotATrace(f'{path} is no tape: it does not begin with {{"tape": "appl", …}}')
-        found = checked(int, line["format"])
-        if found > FORMAT:
+        number = checked(int, line["format"])
+        if number > FORMAT:
             raise TraceTooNew(
-                f"{path} is a tape of format {found}; this version of appl reads format {FORMAT}"
+                f"{path} is a tape of format {number}; this version of appl reads format {FORMAT}"
             )
-        if found < FORMAT:
+        if number < FORMAT:
             raise TraceCorrupt(
-                f"{path} is a tape of format {found}, which no release has written; record it again"
+                f"{path} is a tape of format {number}, which no release has "
+                f"written; record it again"
             )
 
     def _take(self, line: Line, below: dict[object, list[str]]) -> None:
@@ -168,12 +169,12 @@ class _TapeReader(Reader):
         return record
 
     def _content(self, start: table.StartRecord) -> bytes:
-        given: Any = start.content
-        if given is not None:
-            return _digest(given)
+        content: Any = start.content
+        if content is not None:
+            return _digest(content)
         process, prompt = self.process, start.prompt
-        said = process.prompt(prompt).digest if prompt is not None else b""
-        return digest_of(said, *process.parameters[start.parameters][:2])
+        prompt_digest = process.prompt(prompt).digest if prompt is not None else b""
+        return digest_of(prompt_digest, *process.parameters[start.parameters][:2])
 
     def _fitted(self, end: table.EndRecord) -> list[object]:
         """The lengths of chunks, of texts that may have been edited since."""
@@ -186,10 +187,10 @@ class _TapeReader(Reader):
             whole = texts_of(response_from(end.value), call.sample if call else 0)
         return _fitted(checked(list, end.lengths), whole)
 
-    def _check(self, made: Any) -> None:
-        super()._check(made)
-        if isinstance(made, table.PromptRecord) and made.digest is None:
-            rope = self.process.rope_before(self._place, made.message)
+    def _check(self, record: Any) -> None:
+        super()._check(record)
+        if isinstance(record, table.PromptRecord) and record.digest is None:
+            rope = self.process.rope_before(self._place, record.message)
             if rope is not None and rope[1].size > LONG:
                 raise ValueError("a long message that goes on needs its digest")
 
@@ -197,9 +198,9 @@ class _TapeReader(Reader):
 
     def _process(self, process: table.ProcessRecord) -> None:
         """Names are those of the whole tape, whichever process wrote them."""
-        known = self.process, self._calls, self._uses, self.incarnation
+        state_before = self.process, self._calls, self._uses, self.incarnation
         super()._process(process)
-        self.process, self._calls, self._uses, self.incarnation = known
+        self.process, self._calls, self._uses, self.incarnation = state_before
 
     def _by_clock_of(self, call: object, at: int) -> int:
         return at
@@ -237,14 +238,14 @@ def _with_long(value: Any, below: dict[object, list[str]]) -> Any:
     """The *value* with its long texts, which stand *below* its line and are taken from there."""
     if isinstance(value, dict):
         if BLOB not in value:
-            return {key: _with_long(each, below) for key, each in value.items()}
+            return {key: _with_long(item, below) for key, item in value.items()}
         if isinstance(value[BLOB], str):
             return base64.b64decode(value[BLOB], validate=True)
         return "".join(below.pop(value[BLOB]))
     if isinstance(value, list):
-        return [_with_long(each, below) for each in value]
+        return [_with_long(item, below) for item in value]
     if isinstance(value, tuple) and hasattr(value, "_make"):
-        return type(value)._make(_with_long(each, below) for each in value)
+        return type(value)._make(_with_long(item, below) for item in value)
     return value
 
 
@@ -266,38 +267,38 @@ def _with_texts(
 
 def _digest(text: object) -> bytes:
     kind, _, digits = checked(str, text).partition(":")
-    found = bytes.fromhex(digits)
-    if kind != "b2" or len(found) != 16:
+    digest = bytes.fromhex(digits)
+    if kind != "b2" or len(digest) != 16:
         raise ValueError(f"{text!r:.80} is no digest")
-    return found
+    return digest
 
 
 def _fitted(cuts: list[Any], whole: Texts) -> list[object]:
     """*cuts*, of texts that may have been edited since: the last of each takes what is left."""
     every = [(0, 0, cut) if type(cut) is int else tuple(cut) for cut in cuts]
-    left = {key: len(text) for key, text in whole.items()}
+    remaining = {key: len(text) for key, text in whole.items()}
     last = {(sample, kind): at for at, (sample, kind, _) in enumerate(every)}
-    found: list[object] = []
+    fitted: list[object] = []
     for at, (sample, kind, length) in enumerate(every):
         if checked(int, length) < 1 or kind not in range(len(KINDS)):
             raise ValueError(f"{[sample, kind, length]!r:.80} is no chunk")
         key = checked(int, sample), kind
-        length = left[key] if last[key] == at else min(length, left[key])
-        left[key] -= length
+        length = remaining[key] if last[key] == at else min(length, remaining[key])
+        remaining[key] -= length
         if length:
-            found.append(length if key == (0, 0) else [sample, kind, length])
-    return found if not any(left.values()) else []
+            fitted.append(length if key == (0, 0) else [sample, kind, length])
+    return fitted if not any(remaining.values()) else []
 
 
 def _scopes_of(addresses: list[str], allowance: DecodingAllowance) -> Iterator[Scope]:
     """The scopes that *addresses* lie in, as far as addresses tell."""
-    known: set[str] = set()
+    addresses_read: set[str] = set()
     for address in addresses:
         missing = []
         above = address.rpartition("/")[0]
-        while above and above not in known:
+        while above and above not in addresses_read:
             allowance.spend(RECORD + 4 * len(above))
-            known.add(above)
+            addresses_read.add(above)
             missing.append(above)
             above = above.rpartition("/")[0]
         for path in reversed(missing):

@@ -164,19 +164,19 @@ class _Lines:
             yield from self._line(table.ParametersRecord, call, id=name, options=options)
 
     def _is_new(self, name: str) -> bool:
-        known = name in self._known
+        is_present = name in self._known
         self._known.add(name)
-        return not known
+        return not is_present
 
     def _start(self, call: RecordedCall) -> Iterator[Line]:
-        said = call.messages.digest if call.messages else b""
-        same = digest_of(said, call.model, call.sampling) == call.content
+        prompt_digest = call.messages.digest if call.messages else b""
+        same = digest_of(prompt_digest, call.model, call.sampling) == call.content
         yield from self._line(
             table.StartRecord,
             call,
             _masked(call),
             **_place(call),
-            prompt=self._said.get(said),
+            prompt=self._said.get(prompt_digest),
             parameters=_named(call),
             content=None if same else tagged(call.content),
         )
@@ -217,10 +217,10 @@ class _Lines:
 
     def _whole(self, name: str, message: Message) -> Iterator[Line]:
         for _, medium in message.media:
-            known = tagged(medium.digest)
-            if self._is_new(known):
+            digest = tagged(medium.digest)
+            if self._is_new(digest):
                 data = self._texts.shortened(b"" if medium.url is not None else medium.data)
-                yield from self._line(table.MediumRecord, medium, id=known, data=data)
+                yield from self._line(table.MediumRecord, medium, id=digest, data=data)
         content, more = self._texts.shortened(message.content), self._more(message)
         yield from self._line(table.MessageRecord, message, id=name, content=content, more=more)
 
@@ -242,8 +242,8 @@ class _Lines:
         if error is None:
             return None
         kind, *rest = records.error_data(error)
-        told = error.__dict__.get("recorded_type", kind), *rest
-        return records.error_with(told, self._texts.shortened)
+        error_fields = error.__dict__.get("recorded_type", kind), *rest
+        return records.error_with(error_fields, self._texts.shortened)
 
     def _ended(self, event: RecordedCall | ToolUse) -> Iterator[Line]:
         if event.outcome is None:
@@ -263,14 +263,14 @@ class _Lines:
 
     def _outcome(self, call: RecordedCall) -> Line:
         shortened, response = self._texts.shortened, call.response
-        told = {"first": call.first, "source": call.source, "of": call.of} if self._full else {}
+        facts = {"first": call.first, "source": call.source, "of": call.of} if self._full else {}
         return {
             "value": records.response_data(response, shortened)
             if response is not None
             else self._error(call.error),
             "lengths": [*call.cuts] or None,
             "texts": [[*key, shortened(text)] for key, text in (call.begun or {}).items()] or None,
-            "about": {name: value for name, value in told.items() if value is not None} or None,
+            "about": {name: value for name, value in facts.items() if value is not None} or None,
         }
 
     def _tool(self, used: ToolUse) -> Iterator[Line]:
@@ -282,7 +282,7 @@ class _Lines:
     # -- the order of what the program was told
 
     def _order(self) -> Iterator[Line]:
-        trace, told = self._trace, list[tuple[int, Iterator[Line]]]()
+        trace, positioned = self._trace, list[tuple[int, Iterator[Line]]]()
         silent: list[RecordedCall | ToolUse] = []
         for event in self._events():
             about: Line = {"call": event.address}
@@ -290,18 +290,23 @@ class _Lines:
                 silent.append(event)
             else:
                 line = self._line(table.DeliveryRecord, **about, at=event.delivered_at)
-                told.append((event.delivered, line))
+                positioned.append((event.delivered, line))
             for position, chunks in getattr(event, "shown", ()):
-                told.append((position, self._line(table.ChunksRecord, **about, chunks=chunks)))
-        told += [(seen.position, self._observation(seen)) for seen in trace.observations]
-        for _, lines in sorted(told, key=itemgetter(0)):
+                positioned.append(
+                    (position, self._line(table.ChunksRecord, **about, chunks=chunks))
+                )
+        positioned += [
+            (observation.position, self._observation(observation))
+            for observation in trace.observations
+        ]
+        for _, lines in sorted(positioned, key=itemgetter(0)):
             yield from lines
         for event in sorted(silent, key=attrgetter("end_position")):
             yield from self._ended(event)
 
-    def _observation(self, seen: Observation) -> Iterator[Line]:
-        value = self._texts.plain(seen.value)
-        yield from self._line(table.ObservationRecord, seen, seen.masked, value=value)
+    def _observation(self, observation: Observation) -> Iterator[Line]:
+        value = self._texts.plain(observation.value)
+        yield from self._line(table.ObservationRecord, observation, observation.masked, value=value)
 
 
 def _named(call: RecordedCall) -> str:

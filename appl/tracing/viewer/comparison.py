@@ -57,8 +57,8 @@ def _address(pair: tuple[Step | None, Step | None]) -> str:
     return either.address if either is not None else ""
 
 
-def _row(rows: Rows, each: Step | None) -> int:
-    return -1 if each is None else rows.number.get(each.address, -1)
+def _row(rows: Rows, step: Step | None) -> int:
+    return -1 if step is None else rows.number.get(step.address, -1)
 
 
 def _status(one: Step | None, other: Step | None) -> str:
@@ -80,22 +80,22 @@ def _prompt(call: RecordedCall) -> bytes:
     return call.messages.digest if call.messages is not None else b""
 
 
-def _asked(each: Step) -> tuple[str, ...]:
-    return (each.name, each.arguments) if isinstance(each, ToolUse) else (each.kind,)
+def _asked(step: Step) -> tuple[str, ...]:
+    return (step.name, step.arguments) if isinstance(step, ToolUse) else (step.kind,)
 
 
-def _texts(each: Step) -> tuple[str, ...]:
-    if isinstance(each, RecordedCall) and each.response is not None:
-        return (*(sample.text for sample in each.response.samples), answer_of(each))
-    return (answer_of(each),)
+def _texts(step: Step) -> tuple[str, ...]:
+    if isinstance(step, RecordedCall) and step.response is not None:
+        return (*(sample.text for sample in step.response.samples), answer_of(step))
+    return (answer_of(step),)
 
 
 def _others(diff: Diff) -> list[list[str]]:
-    found = [
+    differences = [
         difference for difference in diff.differences if difference.kind not in ("call", "tool")
     ]
     return [
         [difference.kind, difference.address, (part.a or "")[:_SHOWN], (part.b or "")[:_SHOWN]]
-        for difference in found[:_MOST]
+        for difference in differences[:_MOST]
         for part in difference.parts
     ]

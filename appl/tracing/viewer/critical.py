@@ -19,18 +19,18 @@ def critical(steps: Steps, rows: Rows) -> dict[str, object]:
     row (-1: none), of very many the longest; ``waits`` as the row that waited for another without
     its answer, that other, and the microseconds that asking for both at once would save.
     """
-    found = of_steps(steps)
+    path = of_steps(steps)
     number = rows.number
     return {
-        "duration": found.duration,
-        "kinds": found.kinds,
+        "duration": path.duration,
+        "kinds": path.kinds,
         "segments": [
             [segment.kind, segment.start, segment.took, number.get(segment.address, -1)]
-            for segment in longest(found.segments, _MOST)
+            for segment in longest(path.segments, _MOST)
         ],
         "waits": [
             [number.get(wait.address, -1), number.get(wait.after, -1), saved]
-            for wait in found.waits
-            if (saved := found.duration - wait.predicted) > 0
+            for wait in path.waits
+            if (saved := path.duration - wait.predicted) > 0
         ],
     }

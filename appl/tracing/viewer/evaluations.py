@@ -16,20 +16,20 @@ _MOST = 5_000
 
 def documents(trace: Trace) -> list[dict[str, object]]:
     """Each evaluation of *trace* as JSON-ready data."""
-    if not any(each.kind == "evaluation" for each in trace.observations):
+    if not any(observation.kind == "evaluation" for observation in trace.observations):
         return []
     from appl.parts.evaluation.trace_reading import all_recorded
 
-    return [_document(each) for each in all_recorded(trace)]
+    return [_document(evaluation) for evaluation in all_recorded(trace)]
 
 
-def _document(found: Any) -> dict[str, object]:
+def _document(evaluation: Any) -> dict[str, object]:
     return {
-        "title": found.title(),
-        "head": list(found.head()),
-        "rows": [list(row) for row in found.rows()],
-        "names": list(found.names),
-        "samples": [_sample(each) for each in found.samples[:_MOST]],
+        "title": evaluation.title(),
+        "head": list(evaluation.head()),
+        "rows": [list(row) for row in evaluation.rows()],
+        "names": list(evaluation.names),
+        "samples": [_sample(sample) for sample in evaluation.samples[:_MOST]],
     }
 
 

@@ -35,34 +35,36 @@ def origins(call: RecordedCall, trace: Trace) -> list[Origin]:
     if call.messages is None:
         return []
     links = call.messages.links()
-    answers = {text: made for edge in call.edges for text, made in _answers(trace, edge)}
+    answers = {
+        text: call_of_text for edge in call.edges for text, call_of_text in _answers(trace, edge)
+    }
     if len(answers) * sum([link.size for link in links]) > _MOST:
         answers = {}
     longest = sorted(answers, key=len, reverse=True)
-    found: list[Origin] = []
+    pieces: list[Origin] = []
     for number, link in enumerate(links):
-        told = link.spans
-        spans = [span for span in spans_in(told) if span.where] if told else []
+        prompt_spans = link.spans
+        spans = [span for span in spans_in(prompt_spans) if span.where] if prompt_spans else []
         if spans:
-            found += [_of_span(number, span, trace) for span in spans]
+            pieces += [_of_span(number, span, trace) for span in spans]
         elif answers:
-            found += _within(number, link.message.content, answers, longest)
-    return found
+            pieces += _within(number, link.message.content, answers, longest)
+    return pieces
 
 
 def _of_span(number: int, span: Span, trace: Trace) -> Origin:
     where = f"{span.file}:{span.line}" if span.file else ""
-    made = trace.by_address.get(span.call or "")
-    return Origin(number, span.start, span.end, span.call or "", made.where if made else where)
+    source = trace.by_address.get(span.call or "")
+    return Origin(number, span.start, span.end, span.call or "", source.where if source else where)
 
 
 def _answers(trace: Trace, address: str) -> list[tuple[str, RecordedCall]]:
-    made = trace.by_address.get(address)
-    if made is None or made.response is None:
+    call = trace.by_address.get(address)
+    if call is None or call.response is None:
         return []
-    samples = made.response.samples
+    samples = call.response.samples
     texts = {text for sample in samples for text in (sample.text, sample.text.strip())}
-    return [(text, made) for text in texts if text]
+    return [(text, call) for text in texts if text]
 
 
 def _within(
@@ -72,26 +74,26 @@ def _within(
     whole = answers.get(text)
     if whole is not None:
         return [Origin(number, 0, len(text), whole.address, whole.where)]
-    taken: list[Origin] = []
+    placed: list[Origin] = []
     done: set[str] = set()
     for answer in longest:
         if answer not in text:
             continue
-        made = answers[answer]
-        if made.address in done:
+        call = answers[answer]
+        if call.address in done:
             continue
-        start = _free(text, answer, taken)
+        start = _free(text, answer, placed)
         if start >= 0:
-            done.add(made.address)
-            taken.append(Origin(number, start, start + len(answer), made.address, made.where))
-    return sorted(taken, key=lambda origin: origin.start)
+            done.add(call.address)
+            placed.append(Origin(number, start, start + len(answer), call.address, call.where))
+    return sorted(placed, key=lambda origin: origin.start)
 
 
-def _free(text: str, answer: str, taken: list[Origin]) -> int:
+def _free(text: str, answer: str, placed: list[Origin]) -> int:
     start = text.find(answer)
     while start >= 0:
         end = start + len(answer)
-        inside = next((t for t in taken if start < t.end and t.start < end), None)
+        inside = next((t for t in placed if start < t.end and t.start < end), None)
         if inside is None:
             return start
         start = text.find(answer, inside.end)

@@ -64,37 +64,37 @@ class PrefixTree:
         return self._columns(*self._sums(used))
 
     def _prompt(self, row: int) -> Prompt:
-        each = self._rows.at(row)
-        return (each.model, each.messages) if isinstance(each, RecordedCall) else ("", None)
+        step = self._rows.at(row)
+        return (step.model, step.messages) if isinstance(step, RecordedCall) else ("", None)
 
     def _insert(self, model: str, messages: Messages) -> int:
         """The node at which the prompt ends, reached from the known end of its beginning."""
-        known = self._known.setdefault(model, {})
+        nodes = self._known.setdefault(model, {})
         new: list[Message] = []
         link: Messages | None = messages
-        while link is not None and link.digest not in known:
+        while link is not None and link.digest not in nodes:
             new.append(link.message)
             link = link.parent
         text = "".join(map(_marked, reversed(new)))
         at = (
             self._walk(0, f"{model}\n{text}")
             if link is None
-            else self._walk(known[link.digest], text)
+            else self._walk(nodes[link.digest], text)
         )
-        known[messages.digest] = at
+        nodes[messages.digest] = at
         return at
 
     def _walk(self, at: int, text: str) -> int:
         """The node at which *text* ends, if it begins at the end of the node *at*."""
         done = 0
         while done < len(text):
-            found = self._nodes[at].below.get(text[done])
-            if found is None:
+            child = self._nodes[at].below.get(text[done])
+            if child is None:
                 return self._grow(at, text[done:])
-            label = self._nodes[found].text
+            label = self._nodes[child].text
             if not text.startswith(label, done):
-                found = self._split(found, _common(label, text, done))
-            at, done = found, done + len(self._nodes[found].text)
+                child = self._split(child, _common(label, text, done))
+            at, done = child, done + len(self._nodes[child].text)
         return at
 
     def _grow(self, parent: int, text: str) -> int:
@@ -133,8 +133,8 @@ class PrefixTree:
         return calls, prompt, cached, first
 
     def _used(self, row: int) -> Used:
-        each = self._rows.at(row)
-        response = each.response if isinstance(each, RecordedCall) else None
+        step = self._rows.at(row)
+        response = step.response if isinstance(step, RecordedCall) else None
         if response is None or response.usage.prompt_tokens is None:
             return 0, 0
         cached = response.usage.cached_tokens
@@ -152,17 +152,17 @@ class PrefixTree:
         shared = [node for node in self._parents_first() if node == 0 or calls[node] > 1]
         lead = self._leads(shared)
         drawn = [node for node in shared if self._is_drawn(node, lead)]
-        kept = sorted(drawn, key=lambda node: -calls[node])[:_MOST]  # parents stay before children
-        place = {node: i for i, node in enumerate(kept)}
+        nodes = sorted(drawn, key=lambda node: -calls[node])[:_MOST]  # parents stay before children
+        place = {node: i for i, node in enumerate(nodes)}
         return {
-            "left_out": len(drawn) - len(kept),
-            "parent": [self._shared(self._nodes[node].parent, place) for node in kept],
-            "chars": [len(lead[node]) + len(self._nodes[node].text) for node in kept],
-            "text": [(lead[node] + self._nodes[node].text)[:_SHOWN] for node in kept],
-            "calls": [calls[node] for node in kept],
-            "prompt": [prompt[node] for node in kept],
-            "cached": [cached[node] for node in kept],
-            "first": [first[node] for node in kept],
+            "left_out": len(drawn) - len(nodes),
+            "parent": [self._shared(self._nodes[node].parent, place) for node in nodes],
+            "chars": [len(lead[node]) + len(self._nodes[node].text) for node in nodes],
+            "text": [(lead[node] + self._nodes[node].text)[:_SHOWN] for node in nodes],
+            "calls": [calls[node] for node in nodes],
+            "prompt": [prompt[node] for node in nodes],
+            "cached": [cached[node] for node in nodes],
+            "first": [first[node] for node in nodes],
             "node": [self._shared(end, place) for end in self._ends],
         }
 

@@ -15,10 +15,10 @@ _LONG, _MOST = 4_000, 200
 
 def questions(trace: Trace) -> list[dict[str, object]]:
     """What people were asked, as JSON-ready data; those that are open say so."""
-    still_open = {(each.address, each.ordinal) for each in open_questions(trace)}
+    still_open = {(question.address, question.ordinal) for question in open_questions(trace)}
     return [
-        _question(each, (each.address, each.ordinal) in still_open)
-        for each in questions_in(trace)[:_MOST]
+        _question(question, (question.address, question.ordinal) in still_open)
+        for question in questions_in(trace)[:_MOST]
     ]
 
 

@@ -87,10 +87,10 @@ class Rows:
         since = min(max(since, 0), len(self._log))
         until = min(since + most, len(self._log))
         rows = list(dict.fromkeys(self._log[since:until]))
-        found = [self.at(row) for row in rows]
+        steps = [self.at(row) for row in rows]
         facts = [
             self._call(step) if isinstance(step, RecordedCall) else self._tool(step)
-            for step in found
+            for step in steps
         ]
         return {
             "next": until,
@@ -99,13 +99,13 @@ class Rows:
             "rows": rows,
             "address": [self.addresses[row] for row in rows],
             **{name: [row[i] for row in facts] for i, name in enumerate(NUMBERS)},
-            "said": [excerpt(step) for step in found],
-            "uses": [self._uses(step) for step in found],
+            "said": [excerpt(step) for step in steps],
+            "uses": [self._uses(step) for step in steps],
             "strings": list(self._strings),
         }
 
-    def _uses(self, each: RecordedCall | ToolUse) -> list[int]:
-        edges = each.edges if isinstance(each, RecordedCall) else ()
+    def _uses(self, step: RecordedCall | ToolUse) -> list[int]:
+        edges = step.edges if isinstance(step, RecordedCall) else ()
         return [self.number[edge] for edge in edges if edge in self.number]
 
     def string(self, text: str) -> int:
@@ -115,7 +115,9 @@ class Rows:
     def _call(self, call: RecordedCall) -> tuple[int, ...]:
         response = call.response
         used = response.usage if response is not None else _NOTHING
-        asked = next((attempt.at for attempt in call.attempts if attempt.at is not None), None)
+        first_attempt = next(
+            (attempt.at for attempt in call.attempts if attempt.at is not None), None
+        )
         begun = self._beginning(call.incarnation)
         return (
             self.string(call.kind),
@@ -124,7 +126,7 @@ class Rows:
             _known(call.line),
             _outcome(outcome_of(self.trace, call)),
             _since(begun, call.started),
-            _since(begun, asked),
+            _since(begun, first_attempt),
             _since(begun, call.ended),
             len(call.attempts),
             sum([attempt.error is not None for attempt in call.attempts]),
@@ -194,19 +196,19 @@ def _outcome(outcome: str | None) -> int:
     return OUTCOMES.index(outcome or "in flight")
 
 
-def answer_of(each: RecordedCall | ToolUse) -> str:
+def answer_of(step: RecordedCall | ToolUse) -> str:
     """The result of a call as one text: the answer, the error, or nothing yet."""
-    if isinstance(each, ToolUse):
-        if each.message is not None:
-            return each.message.shown
-    elif each.response is not None:
-        first = each.response.samples[0] if each.response.samples else None
+    if isinstance(step, ToolUse):
+        if step.message is not None:
+            return step.message.shown
+    elif step.response is not None:
+        first = step.response.samples[0] if step.response.samples else None
         if first is not None:
             return "\n".join([*filter(None, [first.text]), *map(str, first.tool_calls)])
-    return f"{type(each.error).__name__}: {each.error}" if each.error is not None else ""
+    return f"{type(step.error).__name__}: {step.error}" if step.error is not None else ""
 
 
-def excerpt(each: RecordedCall | ToolUse) -> str:
+def excerpt(step: RecordedCall | ToolUse) -> str:
     """The beginning of ``answer_of`` on one line."""
-    line = " ".join(answer_of(each)[: 4 * SAID].split())
+    line = " ".join(answer_of(step)[: 4 * SAID].split())
     return line if len(line) <= SAID else line[: SAID - 1] + "…"

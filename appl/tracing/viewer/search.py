@@ -27,28 +27,28 @@ class Search:
         arguments, 4 answer or error); ``next`` is where to go on, -1 at the end."""
         start = min(max(start, 0), len(self._rows))
         until = min(start + most, len(self._rows))
-        found = [(row, self._match(row)) for row in range(start, until)]
+        matches = [(row, self._match(row)) for row in range(start, until)]
         return {
-            "rows": [row for row, where in found if where],
-            "where": [where for _, where in found if where],
+            "rows": [row for row, where in matches if where],
+            "where": [where for _, where in matches if where],
             "next": until if until < len(self._rows) else -1,
         }
 
     def _match(self, row: int) -> int:
-        each = self._rows.at(row)
-        named = [each.address, each.where]
-        asked = False
-        if isinstance(each, ToolUse):
-            named.append(each.name)
-            asked = self._in(each.arguments)
+        step = self._rows.at(row)
+        named = [step.address, step.where]
+        in_prompt = False
+        if isinstance(step, ToolUse):
+            named.append(step.name)
+            in_prompt = self._in(step.arguments)
         else:
-            named += (each.model, each.kind)
-            asked = self._prompt(each)
-        answered = self._in(answer_of(each)) or (
-            isinstance(each, RecordedCall) and self._others(each)
+            named += (step.model, step.kind)
+            in_prompt = self._prompt(step)
+        answered = self._in(answer_of(step)) or (
+            isinstance(step, RecordedCall) and self._others(step)
         )
         name = any(map(self._in, named))
-        return ADDRESS * name + PROMPT * asked + ANSWER * answered
+        return ADDRESS * name + PROMPT * in_prompt + ANSWER * answered
 
     def _in(self, text: str) -> bool:
         return self._wanted in text.lower()
@@ -61,7 +61,7 @@ class Search:
         return call.messages is not None and any(map(self._message, call.messages.links()))
 
     def _message(self, link: Messages) -> bool:
-        known = self._seen.get(link.digest)
-        if known is None:
-            known = self._seen[link.digest] = self._in(link.message.shown)
-        return known
+        cached = self._seen.get(link.digest)
+        if cached is None:
+            cached = self._seen[link.digest] = self._in(link.message.shown)
+        return cached

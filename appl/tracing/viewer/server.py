@@ -100,10 +100,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Http
 
     def do_GET(self) -> None:
-        found = self._asked_for()
-        if found is None:
+        request_parts = self._asked_for()
+        if request_parts is None:
             return
-        slash, name, query = found
+        slash, name, query = request_parts
         run, rest = self._run_of(name)
         if run is None:
             self._get(self.server.shown, slash, rest, query)
@@ -147,10 +147,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.answer is None and not isinstance(self.server.shown, RunList):
             self._refused_method()
             return
-        found = self._asked_for()
-        if found is None:
+        request_parts = self._asked_for()
+        if request_parts is None:
             return
-        run, name = self._run_of(found[1])
+        run, name = self._run_of(request_parts[1])
         origins = [[f"http://{host}"] for host in self.server.hosts]
         if self.headers.get_all("Origin", []) not in origins or not self._is_from_here():
             self._refuse(403, "answers are taken from the viewer's own page only")
@@ -196,37 +196,37 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(413, "an answer has at most 100,000 bytes")
             return
         try:
-            given = json.loads(self.rfile.read(int(length)))
+            body = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError):
-            given = None
+            body = None
         if not (
-            isinstance(given, dict)
-            and isinstance(address := given.get("address"), str)
-            and isinstance(text := given.get("answer"), str)
+            isinstance(body, dict)
+            and isinstance(address := body.get("address"), str)
+            and isinstance(text := body.get("answer"), str)
         ):
             self._refuse(400, "an answer has an address and a text")
             return
         try:
-            said = answer(address, text)
+            reply = answer(address, text)
         except ValueError as error:
             self._refuse(409, str(error))
             return
-        self._send(200, "application/json", json.dumps({"said": said}).encode())
+        self._send(200, "application/json", json.dumps({"said": reply}).encode())
 
     def _data(self, shown: Views | RunList, name: str, query: str) -> None:
         if not self._is_from_here():
             self._refuse(403, "data goes to the viewer's own page only")
             return
         try:
-            asked = dict(parse_qsl(query, keep_blank_values=True))
-            found = shown.json(name, asked)
+            parameters = dict(parse_qsl(query, keep_blank_values=True))
+            document = shown.json(name, parameters)
         except KeyError:
             self._refuse(404, "there is no such document")
             return
         except Exception as error:  # of a trace that nobody has foreseen; the page shows it
             self._refuse(500, f"this document cannot be made: {type(error).__name__}")
             return
-        self._send(200, "application/json", found)
+        self._send(200, "application/json", document)
 
     def _refused_method(self) -> None:
         self._refuse(405, "only GET is answered", {"Allow": "GET"})

@@ -32,10 +32,10 @@ class Texts:
 
     def number(self, link: Messages) -> int:
         """The number of the last message of *link*."""
-        said = link.kept or link.digest
-        number = self._numbers.get(said)
+        key = link.kept or link.digest
+        number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[said] = len(self._links)
+            number = self._numbers[key] = len(self._links)
             self._links.append(link)
         return number
 
@@ -45,9 +45,9 @@ class Texts:
 
     def call(self, row: int) -> dict[str, object]:
         """The details of the call, or tool call, of a row. Raises ``IndexError``."""
-        each = self._rows.at(row)
-        data = self._tool(each) if isinstance(each, ToolUse) else self._call(each)
-        return {"row": row, "address": each.address, "where": each.where, **data}
+        step = self._rows.at(row)
+        data = self._tool(step) if isinstance(step, ToolUse) else self._call(step)
+        return {"row": row, "address": step.address, "where": step.where, **data}
 
     def _call(self, call: RecordedCall) -> dict[str, object]:
         response = call.response
@@ -85,12 +85,12 @@ class Texts:
 
     def _spans(self, call: RecordedCall, links: list[Messages]) -> list[list[object]]:
         """The spans: message, start, end, row of the call that said it (-1: none), source line."""
-        number, found = self._rows.number, []
+        number, spans = self._rows.number, []
         for origin in origins(call, self._rows.trace):
             start, end = _units(links[origin.message].message.content, origin.start, origin.end)
             row = number.get(origin.address, -1)
-            found.append([origin.message, start, end, row, origin.where or origin.address])
-        return found
+            spans.append([origin.message, start, end, row, origin.where or origin.address])
+        return spans
 
     def _tool(self, used: ToolUse) -> dict[str, object]:
         return {

@@ -72,25 +72,26 @@ class View:
             "run": self._run,
             "rows": self._changes,
             "scopes": self._scopes,
-            "call": lambda asked: self.texts.call(_number(asked, "row")),
-            "messages": lambda asked: self.texts.messages(_numbers(asked, "ids")),
+            "call": lambda parameters: self.texts.call(_number(parameters, "row")),
+            "messages": lambda parameters: self.texts.messages(_numbers(parameters, "ids")),
             "search": self._found,
         }
-        taken = {
+        takers = {
             "prefixes": self._prefixes.taken,
             "critical": self._critical,
             "costs": self._costs,
             "evaluations": self._evaluations,
         }
         self._whole = {
-            name: Whole(self.lock, lambda: self.trace.records, take) for name, take in taken.items()
+            name: Whole(self.lock, lambda: self.trace.records, take)
+            for name, take in takers.items()
         }
 
     def close(self) -> None:
         """Close the file."""
         self._following.close()
 
-    def document(self, name: str, asked: Asked) -> Any:
+    def document(self, name: str, parameters: Asked) -> Any:
         """The document *name*, as JSON-ready data. Raises ``KeyError``."""
         try:
             if name in self._whole or name == "search":
@@ -99,8 +100,8 @@ class View:
                 return self._whole[name].document()
             make = self._documents[name]
             with self.lock:
-                self._read_for(name, asked)
-                return make(asked)
+                self._read_for(name, parameters)
+                return make(parameters)
         except (IndexError, ValueError) as error:
             raise KeyError(name) from error
 
@@ -117,10 +118,10 @@ class View:
                 self.read(self._patience)
             return bool(self._damage) or not self._following.behind
 
-    def _read_for(self, name: str, asked: Asked) -> None:
+    def _read_for(self, name: str, parameters: Asked) -> None:
         """Read on before *name* is made; of a long run, the rows read so far are sent first."""
         if self._following.behind:
-            if name == "rows" and not self.rows.news(_number(asked, "since")):
+            if name == "rows" and not self.rows.news(_number(parameters, "since")):
                 self.read(self._patience)
         elif time.monotonic() - self._read >= _FRESH:
             self.read(self._patience)
@@ -137,7 +138,7 @@ class View:
                 self._damage = str(error)
             self._read = time.monotonic()
 
-    def _run(self, asked: Asked) -> dict[str, object]:
+    def _run(self, parameters: Asked) -> dict[str, object]:
         trace = self.trace
         began = trace.began()
         return {
@@ -164,12 +165,14 @@ class View:
 
     def _asked(self) -> dict[str, object]:
         """What people were asked, and what the run waits for."""
-        if not any(seen.kind in ("asked", "waiting") for seen in self.trace.observations):
+        if not any(
+            observation.kind in ("asked", "waiting") for observation in self.trace.observations
+        ):
             return {"questions": [], "waits": [], "answers": False}
         from appl.tracing.viewer.questions import questions, waits  # few runs ask people
 
-        found, others = questions(self.trace), waits(self.trace)
-        return {"questions": found, "waits": others, "answers": self.answers}
+        questions_put, others = questions(self.trace), waits(self.trace)
+        return {"questions": questions_put, "waits": others, "answers": self.answers}
 
     def _failures(self) -> list[str]:
         """The failures besides calls, in words."""
@@ -188,21 +191,21 @@ class View:
     def _evaluations(self) -> Callable[[], object]:
         from appl.tracing.viewer.evaluations import documents  # few runs have any
 
-        found = documents(self.trace)
-        return lambda: found
+        evaluations = documents(self.trace)
+        return lambda: evaluations
 
-    def _changes(self, asked: Asked) -> dict[str, object]:
-        changes = self.rows.changes(_number(asked, "since"))
+    def _changes(self, parameters: Asked) -> dict[str, object]:
+        changes = self.rows.changes(_number(parameters, "since"))
         changes["more"] = changes["more"] or self._following.behind
         return changes
 
-    def _scopes(self, asked: Asked) -> dict[str, object]:
+    def _scopes(self, parameters: Asked) -> dict[str, object]:
         """The scopes from number ``since`` on, and the ends of functions from ``left`` on.
 
         Of a scope the address, the place of its function and its arguments; of an end the address,
         the call whose answer was returned, the text of another result, and the error.
         """
-        since, left = max(_number(asked, "since"), 0), max(_number(asked, "left"), 0)
+        since, left = max(_number(parameters, "since"), 0), max(_number(parameters, "left"), 0)
         scopes = self.trace.scopes[since:]
         ends = list(islice(self.trace.returns.values(), left, None))
         return {
@@ -214,11 +217,11 @@ class View:
             "left": left + len(ends),
         }
 
-    def _found(self, asked: Asked) -> dict[str, object]:
-        text = asked["text"]
+    def _found(self, parameters: Asked) -> dict[str, object]:
+        text = parameters["text"]
         if text != self._search.text:
             self._search = Search(self.rows, text)
-        return self._search.page(_number(asked, "from"))
+        return self._search.page(_number(parameters, "from"))
 
 
 class Views:
@@ -228,19 +231,19 @@ class Views:
         self.runs = {"a": a} if b is None else {"a": a, "b": b}
         self.masker = Masker()
 
-    def json(self, name: str, asked: Asked) -> bytes:
+    def json(self, name: str, parameters: Asked) -> bytes:
         """The document *name* as JSON without secrets. Raises ``KeyError``."""
         with no_collection():
-            return as_json(self.document(name, asked), self.masker)
+            return as_json(self.document(name, parameters), self.masker)
 
-    def document(self, name: str, asked: Asked) -> object:
+    def document(self, name: str, parameters: Asked) -> object:
         """The document *name*: ``a/rows``, ``b/call``, ``runs``, ``diff``. Raises ``KeyError``."""
         if name == "runs":
             return list(self.runs)
         if name == "diff":
             return self._diff()
         run, _, rest = name.partition("/")
-        return self.runs[run].document(rest, asked)
+        return self.runs[run].document(rest, parameters)
 
     def _diff(self) -> dict[str, object]:
         a, b = self.runs["a"], self.runs["b"]
@@ -257,9 +260,9 @@ def _error(end: Returned) -> str:
     return "" if end.error is None else f"{type(end.error).__name__}: {end.error}"[:_LONG]
 
 
-def _number(asked: Asked, name: str) -> int:
-    return int(asked.get(name, "0"))
+def _number(parameters: Asked, name: str) -> int:
+    return int(parameters.get(name, "0"))
 
 
-def _numbers(asked: Asked, name: str) -> list[int]:
-    return [int(word) for word in asked[name].split(",")[:_MOST] if word]
+def _numbers(parameters: Asked, name: str) -> list[int]:
+    return [int(word) for word in parameters[name].split(",")[:_MOST] if word]

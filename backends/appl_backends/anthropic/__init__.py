@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from appl.backend import Emit, Profile, Request, Response, check_media
-from appl.backend.http import asked_of, check_url
+from appl.backend.http import check_url, describe_server
 from appl.base.extras import needed_by_backend
 from appl.errors import AuthenticationFailed, BackendUnavailable, ModelNotFound
 from appl.prompt.secret import conceal
@@ -251,7 +251,7 @@ class Anthropic:
         return found
 
     def _who(self, model: str) -> str:
-        return asked_of(self._profile.name, model, self._settings.base_url)
+        return describe_server(self._profile.name, model, self._settings.base_url)
 
     def _priced(self, response: Response, model: str) -> Response:
         cost = self.prices.cost(model, response)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from appl.backend import Emit, Profile, Request, Response, check_media
-from appl.backend.http import asked_of, check_url, host_of
+from appl.backend.http import check_url, describe_server, host_of
 from appl.errors import (
     AuthenticationFailed,
     BackendRefused,
@@ -297,7 +297,7 @@ class OpenAI:
     def _who(self, model: str) -> str:
         settings = self._settings
         url = settings.azure_endpoint or settings.base_url or "https://api.openai.com"
-        return asked_of(self._profile.name, model, url)
+        return describe_server(self._profile.name, model, url)
 
     async def _default_model(self) -> str:
         """The only model that the server has. Raises ``ModelNotFound`` when there are several."""

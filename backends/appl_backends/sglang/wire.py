@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from appl.backend.check import read_json
 from appl.backend.http import (
     address,
-    asked_of,
     check_url,
+    describe_server,
     error_of_payload,
     host_of,
     is_error,
@@ -51,7 +51,7 @@ class Wire:
             shown = address(url)
             raise ConfigError(f"the url of an SGLang server is http://host:port, got {shown!r}")
         self.url = url.rstrip("/")
-        self.who = asked_of("sglang", "", self.url)
+        self.who = describe_server("sglang", "", self.url)
         self._key, self._admin = key, admin or key
         self._secrets = tuple(each for each in (key, admin) if each)
         self._heads: dict[tuple[str, str], bytes] = {}
@@ -71,7 +71,7 @@ class Wire:
 
     def names(self, model: str) -> None:
         """Say *model* in errors from now on."""
-        self.who = asked_of("sglang", model, self.url)
+        self.who = describe_server("sglang", model, self.url)
 
     def get(self, path: str) -> Awaitable[Any]:
         """The JSON at *path*, within ``PROBE_S``. Raises ``BackendError``."""

@@ -52,13 +52,13 @@ def blocks_of(request: Request, ids: Sequence[int], server: object) -> Sequence[
         return ()
     extra = repr(request.sampling.extra) if request.sampling.extra else ""
     key = ("blocks", id(server), len(ids), extra)
-    kept = request.messages.cache if request.messages and not request.sampling.tools else {}
-    known = kept.get(key)
-    if isinstance(known, list):
-        return known
-    data, before, found = array("q", ids).tobytes(), hash(extra), list[int]()
+    cache = request.messages.cache if request.messages and not request.sampling.tools else {}
+    cached = cache.get(key)
+    if isinstance(cached, list):
+        return cached
+    data, before, hashes = array("q", ids).tobytes(), hash(extra), list[int]()
     for end in range(8 * BLOCK, 8 * BLOCK * count + 1, 8 * BLOCK):
         before = hash((before, data[end - 8 * BLOCK : end]))
-        found.append(before)
-    kept[key] = found
-    return found
+        hashes.append(before)
+    cache[key] = hashes
+    return hashes

@@ -235,35 +235,44 @@ class PrefixOrder:
         if request is None:
             return None
         root = frame.root_of_prompt() if frame is not None else None
-        who = self._conversation(call, root)
+        conversation = self._conversation(call, root)
         ids, blocks = self._encoded(request)
         tokens = len(ids) + (request.sampling.max_tokens or EXPECTED_ANSWER) * request.n
-        ask = self._asks[call] = OrderedCall(call, who, ids, blocks, tokens, self._clock.now())
-        body = who.body
+        ask = self._asks[call] = OrderedCall(
+            call, conversation, ids, blocks, tokens, self._clock.now()
+        )
+        body = conversation.body
         is_own = body is not None and _body_of(frame) is body
-        who.made = max(who.made + 1, is_own * (call.identity.ordinal + 1))
-        who.line = call.line if is_own and call.file == body.file else None
-        who.has_ended = root is None or root.ended
-        self._foresee(who)
+        conversation.made = max(conversation.made + 1, is_own * (call.identity.ordinal + 1))
+        conversation.line = call.line if is_own and call.file == body.file else None
+        conversation.has_ended = root is None or root.ended
+        self._foresee(conversation)
         return ask
 
-    def _foresee(self, who: CachedConversation) -> None:
-        """Note what is known of the turns of *who* that are to come."""
+    def _foresee(self, conversation: CachedConversation) -> None:
+        """Note what is known of the turns of *conversation* that are to come."""
         counts = None
-        if self._reads_graphs and who.body is not None:
+        if self._reads_graphs and conversation.body is not None:
             with suppress(Exception):  # no graph can be made of it, or there are no graphs
-                counts = who.body.counts()
-        least, most = (0, None) if counts is None else counts.left(who.made, who.line)
+                counts = conversation.body.counts()
+        least, most = (
+            (0, None) if counts is None else counts.remaining(conversation.made, conversation.line)
+        )
         if counts is None or len(counts.models) > 1:
             least = 0  # of several models some may be asked elsewhere
-        present = who.turn + (not who.running)
-        who.length = min(max(FIRST_TURNS, present + least), inf if most is None else present + most)
-        coming = self._queue.coming[who.address]
+        present = conversation.turn + (not conversation.running)
+        conversation.length = min(
+            max(FIRST_TURNS, present + least), inf if most is None else present + most
+        )
+        coming = self._queue.coming[conversation.address]
         least = max(least, coming)
-        if who.has_ended:
+        if conversation.has_ended:
             most = coming
-        who.least, who.most = present + least, inf if most is None else present + max(least, most)
-        who.is_last = most == 0
+        conversation.least, conversation.most = (
+            present + least,
+            inf if most is None else present + max(least, most),
+        )
+        conversation.is_last = most == 0
 
     def _encoded(self, request: Request) -> tuple[Sequence[int], Sequence[int]]:
         """The ids and the blocks of the prompt of *request*."""
@@ -276,19 +285,19 @@ class PrefixOrder:
     def _conversation(self, call: Call, root: CallFrame | None) -> CachedConversation:
         """The conversation of *root*, the activation whose prompt *call* goes on with."""
         address = call.address.rpartition("/")[0] if root is None else root.address
-        found = self._conversations.get(address)
-        if found is not None:
-            return found
+        conversation = self._conversations.get(address)
+        if conversation is not None:
+            return conversation
         body = _body_of(root)
         names = [part.rpartition(".")[0] for part in address.split("/")]
         function = (call.file, "") if body is None else (body.file, body.qualname)
         kind = self.room.kinds.setdefault((*names, *function), Kind())
-        found = CachedConversation(address, kind, self._rank(address), body)
-        self._conversations[address] = found
+        conversation = CachedConversation(address, kind, self._rank(address), body)
+        self._conversations[address] = conversation
         if root is not None:
             # On its program's thread: what it notes is done on the I/O loop.
-            root.when_ended(partial(io_thread().send, partial(self._note_end, found)))
-        return found
+            root.when_ended(partial(io_thread().send, partial(self._note_end, conversation)))
+        return conversation
 
     def _rank(self, address: str) -> int | None:
         """The rank of the nearest conversation around *address* that was let in."""
@@ -299,26 +308,26 @@ class PrefixOrder:
                 return around.rank
         return None
 
-    def _note_end(self, who: CachedConversation) -> None:
-        """Note that the activation of *who* has ended."""
+    def _note_end(self, conversation: CachedConversation) -> None:
+        """Note that the activation of *conversation* has ended."""
         if self._arrivals.is_looking:  # perhaps at a call of it
-            self._ended.append(who)
-        elif self._conversations.get(who.address) is who:
-            who.has_ended = True
-            self._foresee(who)
-            self._end_if_last(who)
+            self._ended.append(conversation)
+        elif self._conversations.get(conversation.address) is conversation:
+            conversation.has_ended = True
+            self._foresee(conversation)
+            self._end_if_last(conversation)
             self.room.tell()
 
-    def _end_if_last(self, who: CachedConversation) -> None:
-        if who.is_last and not who.open:
-            del self._conversations[who.address]
-            self.room.end(who)
+    def _end_if_last(self, conversation: CachedConversation) -> None:
+        if conversation.is_last and not conversation.open:
+            del self._conversations[conversation.address]
+            self.room.end(conversation)
 
     def _read_graphs(self) -> None:
         """Read from now on how many calls graphs tell of: so many may come that room is short."""
         self._reads_graphs = True
-        for who in self._conversations.values():
-            self._foresee(who)
+        for conversation in self._conversations.values():
+            self._foresee(conversation)
         self._line.sort()
         self.room.is_stale = True
 
@@ -329,15 +338,15 @@ class PrefixOrder:
         # A prompt may begin with several beginnings that are being computed. It waits for one of
         # them at a time, and comes here again when that is there.
         warming = self._warming
-        key = next((each for each in ask.blocks if each in warming), None) if warming else None
+        key = next((block for block in ask.blocks if block in warming), None) if warming else None
         if key is None:
-            found = self._beginnings.of(ask)
+            beginning = self._beginnings.of(ask)
             always = self._queue.policy.warm == "always"
-            if found is None or not (always or found.pays(len(self._asks))):
+            if beginning is None or not (always or beginning.pays(len(self._asks))):
                 return False
-            key = ask.blocks[found.end - 1]
+            key = ask.blocks[beginning.end - 1]
             self._warming[key] = []
-            work, context = self._warm(ask, found.end), contextvars.Context()
+            work, context = self._warm(ask, beginning.end), contextvars.Context()
             task = io_thread().loop.create_task(work, context=context)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -367,8 +376,8 @@ class PrefixOrder:
         """Note what has ended while calls were looked at, and have those sent that may go."""
         if not self._arrivals.is_looking:
             ended, self._ended = self._ended, []
-            for who in ended:
-                self._note_end(who)
+            for conversation in ended:
+                self._note_end(conversation)
         self._look()
 
     def _look(self) -> bool:

@@ -132,12 +132,12 @@ class KnownBlocks:
 
     def add(self, blocks: Sequence[int], tokens: float) -> None:
         """Note that *blocks* are in the cache, which holds so many *tokens*."""
-        known = self._blocks
+        stored = self._blocks
         for block in reversed(blocks):  # caches drop the ends of prompts before their beginnings
-            known[block] = None
-            known.move_to_end(block)
-        while len(known) * BLOCK > min(tokens, MOST_KNOWN):
-            known.popitem(last=False)
+            stored[block] = None
+            stored.move_to_end(block)
+        while len(stored) * BLOCK > min(tokens, MOST_KNOWN):
+            stored.popitem(last=False)
 
     def count(self, blocks: Sequence[int], ahead: int = 0) -> int:
         """The number of *blocks* that are known, from the first on; *ahead* at least."""
@@ -187,10 +187,10 @@ class Room:
     def lapse(self, now: float) -> None:
         """Keep no room for those that have rested for too long *now*."""
         while self.resting:
-            who, since = next(iter(self.resting.items()))
+            conversation, since = next(iter(self.resting.items()))
             if since + self.tokens / PREFILL > now:
                 return
-            self.leave(who)
+            self.leave(conversation)
 
     def next_lapse(self) -> float:
         """The time of the next lapse."""
@@ -213,50 +213,56 @@ class Room:
         """True if the newcomer of *ask* fits, as long as all go on as is expected of them."""
         if self.is_stale:
             self.is_stale = False
-            for who in self.inside:
-                self._expect(who)
+            for conversation in self.inside:
+                self._expect(conversation)
         more = self.own_tokens(ask) + _to_come(ask.conversation, ask.tokens)
         return not self.inside or self.used + self.to_come + more <= self.tokens
 
     def continues(self, ask: OrderedCall) -> bool:
         """True if *ask* fits beside those that run, and those before it that hold room."""
-        own, who = self.own_tokens(ask), ask.conversation
+        own, conversation = self.own_tokens(ask), ask.conversation
         most = FULL * self.tokens
         if not self.running or self.used + own <= most:
             return True
 
-        def goes_before(each: CachedConversation) -> bool:
-            return each.running > 0 or (each is not who and _rank(each) < _rank(who))
+        def goes_before(other: CachedConversation) -> bool:
+            return other.running > 0 or (
+                other is not conversation and _rank(other) < _rank(conversation)
+            )
 
-        return own + sum(each.own for each in filter(goes_before, self.inside)) <= most
+        return own + sum(other.own for other in filter(goes_before, self.inside)) <= most
 
     def enter(self, ask: OrderedCall) -> None:
         """Take room for *ask*, which goes now."""
-        who, own = ask.conversation, self.own_tokens(ask)
+        conversation, own = ask.conversation, self.own_tokens(ask)
         ask.is_let_in = True
         self.running += 1
-        if not who.running:
-            self._begin_turn(who, ask)
+        if not conversation.running:
+            self._begin_turn(conversation, ask)
         if self.tokens < inf:
-            who.prompts.append(ask.blocks)
+            conversation.prompts.append(ask.blocks)
             self.held.update(ask.blocks)
         tail = ask.tokens - BLOCK * len(ask.blocks)
-        who.own, who.tail, self.tails = who.own + own, who.tail + tail, self.tails + tail
-        who.running += 1
-        self.inside[who] = None
-        self._expect(who)
+        conversation.own, conversation.tail, self.tails = (
+            conversation.own + own,
+            conversation.tail + tail,
+            self.tails + tail,
+        )
+        conversation.running += 1
+        self.inside[conversation] = None
+        self._expect(conversation)
 
-    def _begin_turn(self, who: CachedConversation, ask: OrderedCall) -> None:
-        kind = who.kind
-        self._release(who)
-        if who.turn:
-            growth = ask.tokens - who.size
+    def _begin_turn(self, conversation: CachedConversation, ask: OrderedCall) -> None:
+        kind = conversation.kind
+        self._release(conversation)
+        if conversation.turn:
+            growth = ask.tokens - conversation.size
             kind.growth = (
                 growth if kind.growth is None else (1 - NEWS) * kind.growth + NEWS * growth
             )
-        who.size = ask.tokens
-        who.turn += 1
-        kind.longest = max(kind.longest, who.turn)
+        conversation.size = ask.tokens
+        conversation.turn += 1
+        kind.longest = max(kind.longest, conversation.turn)
         self._check(kind)
 
     def _check(self, kind: Kind) -> None:
@@ -265,43 +271,43 @@ class Room:
         if abs(expected - kind.assumed) > NEWS * kind.assumed:
             kind.assumed, self.is_stale = expected, True
 
-    def end(self, who: CachedConversation) -> None:
-        """Count *who* among those of its kind that have ended."""
-        if who.turn:
-            who.kind.ended += 1
-            who.kind.turns += who.turn
-            self._check(who.kind)
-        self.leave(who)
+    def end(self, conversation: CachedConversation) -> None:
+        """Count *conversation* among those of its kind that have ended."""
+        if conversation.turn:
+            conversation.kind.ended += 1
+            conversation.kind.turns += conversation.turn
+            self._check(conversation.kind)
+        self.leave(conversation)
 
-    def leave(self, who: CachedConversation) -> None:
-        """Keep no room for *who*."""
-        self._release(who)
-        self.to_come -= who.to_come
-        who.to_come = 0.0
-        self.inside.pop(who, None)
-        self.resting.pop(who, None)
+    def leave(self, conversation: CachedConversation) -> None:
+        """Keep no room for *conversation*."""
+        self._release(conversation)
+        self.to_come -= conversation.to_come
+        conversation.to_come = 0.0
+        self.inside.pop(conversation, None)
+        self.resting.pop(conversation, None)
 
-    def _release(self, who: CachedConversation) -> None:
-        for blocks in who.prompts:
+    def _release(self, conversation: CachedConversation) -> None:
+        for blocks in conversation.prompts:
             less(self.held, blocks)
-        who.prompts.clear()
-        self.tails -= who.tail
-        who.own = who.tail = 0
+        conversation.prompts.clear()
+        self.tails -= conversation.tail
+        conversation.own = conversation.tail = 0
 
-    def _expect(self, who: CachedConversation) -> None:
-        tokens = _to_come(who, who.size)
-        self.to_come += tokens - who.to_come
-        who.to_come = tokens
-
-
-def _to_come(who: CachedConversation, size: int) -> float:
-    """The tokens to come for which room is kept, if the latest turn of *who* has *size* tokens."""
-    growth = size if who.kind.growth is None else who.kind.growth
-    return PART * growth * who.turns_to_come()
+    def _expect(self, conversation: CachedConversation) -> None:
+        tokens = _to_come(conversation, conversation.size)
+        self.to_come += tokens - conversation.to_come
+        conversation.to_come = tokens
 
 
-def _rank(who: CachedConversation) -> float:
-    return inf if who.rank is None else who.rank
+def _to_come(conversation: CachedConversation, size: int) -> float:
+    """The tokens to come for which room is kept, if the latest turn of it has *size*."""
+    growth = size if conversation.kind.growth is None else conversation.kind.growth
+    return PART * growth * conversation.turns_to_come()
+
+
+def _rank(conversation: CachedConversation) -> float:
+    return inf if conversation.rank is None else conversation.rank
 
 
 class _Queue:
@@ -316,15 +322,17 @@ class _Queue:
 
     def __iter__(self) -> Iterator[CachedConversation]:
         """All of them, by rank."""
-        ranked = dict.fromkeys(who for _, who in sorted(self._by_rank, key=itemgetter(0)))
-        return (who for who in ranked if who in self.since)
+        ranked = dict.fromkeys(
+            conversation for _, conversation in sorted(self._by_rank, key=itemgetter(0))
+        )
+        return (conversation for conversation in ranked if conversation in self.since)
 
-    def add(self, who: CachedConversation, rank: tuple[float, ...]) -> None:
-        """Add *who*, which waits as long as its first call does; a smaller *rank* is first."""
-        number, since = next(self._numbers), who.waiting[0].since
-        self.since[who] = since
-        heappush(self._by_rank, ((*rank, number), who))
-        heappush(self._by_time, (since, number, who))
+    def add(self, conversation: CachedConversation, rank: tuple[float, ...]) -> None:
+        """Add *conversation*, which waits as long as its first call; a smaller *rank* is first."""
+        number, since = next(self._numbers), conversation.waiting[0].since
+        self.since[conversation] = since
+        heappush(self._by_rank, ((*rank, number), conversation))
+        heappush(self._by_time, (since, number, conversation))
 
     def first(self) -> CachedConversation | None:
         """The first by rank."""
@@ -345,9 +353,9 @@ class _Queue:
         self.overdue(-inf)
         return self._by_time[0][0] + self._wait_s if self._by_time else inf
 
-    def remove(self, who: CachedConversation) -> None:
-        """Remove *who*, if it is there."""
-        self.since.pop(who, None)
+    def remove(self, conversation: CachedConversation) -> None:
+        """Remove *conversation*, if it is there."""
+        self.since.pop(conversation, None)
 
 
 class Line:
@@ -368,26 +376,28 @@ class Line:
 
     def __iter__(self) -> Iterator[OrderedCall]:
         """The calls that wait, in the order in which they would go now."""
-        for who in (*self._inside, *self._new):
-            yield from who.waiting
+        for conversation in (*self._inside, *self._new):
+            yield from conversation.waiting
 
     def add(self, ask: OrderedCall) -> None:
         """Note that *ask* waits."""
-        who = ask.conversation
-        who.open += 1
-        self.room.resting.pop(who, None)  # room is kept for it as long as it has a call
-        who.waiting.append(ask)
+        conversation = ask.conversation
+        conversation.open += 1
+        self.room.resting.pop(conversation, None)  # room is kept for it as long as it has a call
+        conversation.waiting.append(ask)
         self.size += 1
-        if len(who.waiting) == 1:
-            self._wait(who)
+        if len(conversation.waiting) == 1:
+            self._wait(conversation)
 
-    def _wait(self, who: CachedConversation) -> None:
-        """Have *who* stand in line by its next call."""
-        priority = who.waiting[0].call.priority
-        if who.rank is not None:
-            self._inside.add(who, (-priority, who.rank))
+    def _wait(self, conversation: CachedConversation) -> None:
+        """Have *conversation* stand in line by its next call."""
+        priority = conversation.waiting[0].call.priority
+        if conversation.rank is not None:
+            self._inside.add(conversation, (-priority, conversation.rank))
         else:  # the shortest first, where their graphs tell how long they are
-            self._new.add(who, (-priority, who.length, self._place(who.waiting[0])))
+            self._new.add(
+                conversation, (-priority, conversation.length, self._place(conversation.waiting[0]))
+            )
 
     def _place(self, ask: OrderedCall) -> int:
         """The place of *ask* in line; those of one adapter go together.
@@ -400,8 +410,8 @@ class Line:
 
     def let_in(self, ask: OrderedCall) -> None:
         """Count *ask*, which was sent before it was known that others come."""
-        who = ask.conversation
-        who.open += 1
+        conversation = ask.conversation
+        conversation.open += 1
         self._enter(ask)
 
     def _enter(self, ask: OrderedCall) -> None:
@@ -417,47 +427,51 @@ class Line:
         """
         room = self.room
         room.lapse(now)
-        who = self._overdue(now)
-        if who is None:
-            who = self._next_inside() if self._inside.since else self._next_newcomer()
-        if who is None:
+        conversation = self._overdue(now)
+        if conversation is None:
+            conversation = self._next_inside() if self._inside.since else self._next_newcomer()
+        if conversation is None:
             if self.size:
                 room.waiting[self] = None
             return None
         room.waiting.pop(self, None)
-        (self._new if who.rank is None else self._inside).remove(who)
-        ask = who.waiting.popleft()
-        if self._groups and who.rank is None:
+        (self._new if conversation.rank is None else self._inside).remove(conversation)
+        ask = conversation.waiting.popleft()
+        if self._groups and conversation.rank is None:
             self._groups.pop(_adapter_of(ask), None)
         self.size -= 1
         if ask.call.outcome is None:
             self._enter(ask)
-        if who.waiting:
-            self._wait(who)
+        if conversation.waiting:
+            self._wait(conversation)
         return ask
 
     def _overdue(self, now: float) -> CachedConversation | None:
         """One that has waited for too long, and goes whether or not it fits."""
-        who, room = self._inside.overdue(now), self.room
-        if who is None and room.overdue_let_in + LONG_WAIT_S <= now:
-            who = self._new.overdue(now)
-            if who is not None:
+        conversation, room = self._inside.overdue(now), self.room
+        if conversation is None and room.overdue_let_in + LONG_WAIT_S <= now:
+            conversation = self._new.overdue(now)
+            if conversation is not None:
                 room.overdue_let_in = now
-        return who
+        return conversation
 
     def _next_inside(self) -> CachedConversation | None:
         """The next one of those that were let in, if it fits."""
-        who = self._inside.first()
-        if who is None or who.waiting[0].call.outcome is not None:
-            return who
-        return who if self.room.continues(who.waiting[0]) else None
+        conversation = self._inside.first()
+        if conversation is None or conversation.waiting[0].call.outcome is not None:
+            return conversation
+        return conversation if self.room.continues(conversation.waiting[0]) else None
 
     def _next_newcomer(self) -> CachedConversation | None:
         """The next newcomer, if it fits."""
-        who = self._new.first()
-        if who is None or who.waiting[0].call.outcome is not None:
-            return who
-        return who if not self._others_first() and self.room.admits(who.waiting[0]) else None
+        conversation = self._new.first()
+        if conversation is None or conversation.waiting[0].call.outcome is not None:
+            return conversation
+        return (
+            conversation
+            if not self._others_first() and self.room.admits(conversation.waiting[0])
+            else None
+        )
 
     def _others_first(self) -> bool:
         """True if another run waits that has nothing with the server, and will look."""
@@ -467,14 +481,14 @@ class Line:
 
     def over(self, ask: OrderedCall, now: float) -> None:
         """Note that *ask*, which was returned by ``next``, is over: answered, or not to be."""
-        who, room = ask.conversation, self.room
-        who.open -= 1
+        conversation, room = ask.conversation, self.room
+        conversation.open -= 1
         if ask.is_let_in:
             self.running -= 1
             room.running -= 1
-            who.running -= 1
-        if not who.open and who in room.inside:
-            room.resting[who] = now
+            conversation.running -= 1
+        if not conversation.open and conversation in room.inside:
+            room.resting[conversation] = now
 
     def look_at(self) -> float:
         """The time at which ``next`` may have a call though nothing has happened."""
@@ -485,15 +499,15 @@ class Line:
     def sort(self) -> None:
         """Sort the newcomers anew, as more is known of their turns."""
         before, self._new = self._new, _Queue(LONG_WAIT_S)
-        for who in before:
-            self._wait(who)
+        for conversation in before:
+            self._wait(conversation)
 
     def leave(self, conversations: Iterable[CachedConversation]) -> None:
         """Keep no room for *conversations*, all those of the run, which is over."""
         room = self.room
-        for who in conversations:
-            room.running -= who.running
-            room.leave(who)
+        for conversation in conversations:
+            room.running -= conversation.running
+            room.leave(conversation)
         self.running = self.size = 0
         self._inside, self._new = _Queue(WAIT_S), _Queue(LONG_WAIT_S)
         room.lines.discard(self)
