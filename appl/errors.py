@@ -484,7 +484,7 @@ def note_advice(error: BaseException) -> None:
 
 
 def _items(error: BaseException) -> list[object]:
-    """What was wrong in a response of FastAPI, whose text would wait for the answers in it."""
+    """The faults in a response of FastAPI, whose text would wait for the answers in it."""
     errors = getattr(error, "errors", None)
     problems = errors() if callable(errors) else ()
     return list(problems) if isinstance(problems, Iterable) else []

@@ -147,7 +147,7 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """How a prompt is used by other requests, as far as the program is known when it is sent.
+    """The use of a prompt by other requests, as far as the program is known when it is sent.
 
     ``borders`` are the places at which other prompts leave it, the first one first. ``goes_on``
     says whether a later request begins with this whole prompt; ``None`` if nobody knows. ``gap`` is
@@ -174,7 +174,7 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What an answer is likely to be, as an earlier run has recorded it.
+    """A likely answer, as an earlier run has recorded it.
 
     It may make the answer faster, and never another one. ``samples`` are in the order of those of
     the request. They are the answers to the call at the same address if it is ``own``, else to one

@@ -306,7 +306,7 @@ _BUSY = re.compile(r"overloaded|queue is full|too many requests|rate limit", re.
 _KEY = re.compile(r"invalid_api_key|api[ _]key (?:not valid|is invalid)", re.IGNORECASE)
 
 _NO_MEDIA = re.compile(r"(?:image|audio|video) input is not supported", re.IGNORECASE)
-"""What llama.cpp says with status 500 where its model takes text alone."""
+"""The words of llama.cpp, with status 500, where its model takes text alone."""
 
 _Meaning = tuple[type[BackendError], str]
 

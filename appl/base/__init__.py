@@ -1,1 +1,1 @@
-"""What every room may use: threads, extras, tracebacks, the terminal."""
+"""The ground of every room: threads, extras, tracebacks, the terminal."""

@@ -67,7 +67,7 @@ class Targets:
         return word if word in READY or not _names_function(word) else self.function(word)
 
     def against(self, word: str) -> object:
-        """What the program is compared with: a function, or the evaluation of a recorded run."""
+        """The other side of the comparison: a function, or the evaluation of a recorded run."""
         if _names_function(word):
             return self.function(word)
         try:

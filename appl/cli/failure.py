@@ -61,7 +61,7 @@ def explain(error: BaseException, options: Options) -> int:
 
 
 def _waiting(error: BaseException, options: Options) -> RunWaiting | None:
-    """What the run waits for, if that ended it, whatever error the program has made of it."""
+    """The waits that ended the run, if any, whatever error the program has made of them."""
     ended = options.session.run.waiting if options.session is not None else None
     return ended or (error if isinstance(error, RunWaiting) else None)
 

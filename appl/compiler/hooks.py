@@ -1,4 +1,4 @@
-"""What lowered code calls: Python code over ``Hooks``, by which it reaches the runtime.
+"""The interface of lowered code: Python code over ``Hooks``, by which it reaches the runtime.
 
 Invariant: lowered code reaches the runtime through the methods of ``Hooks`` and in no other way.
 """

@@ -94,7 +94,7 @@ class PrefixPlan:
     sites: tuple[CallSite, ...]
     root: Prefix
     unknown: tuple[str, ...]
-    """What could not be followed, and may ask a model: such functions, and recursion."""
+    """Functions that could not be followed and may ask a model, and recursion."""
 
 
 def product(loops: tuple[Factor, ...]) -> int | None:

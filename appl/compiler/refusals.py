@@ -166,7 +166,7 @@ def _evident(annotation: ast.expr | None, names: FunctionNames) -> str | None:
 
 _SHAPES = (int, float, bool, list, dict, tuple, set, frozenset)
 _MARKS = ("__dataclass_fields__", "model_fields", "__total__", "__members__", "_fields")
-"""What dataclasses, models of pydantic, typed dictionaries, enums and named tuples have."""
+"""Attributes of dataclasses, models of pydantic, typed dictionaries, enums and named tuples."""
 
 
 def _own_returns(node: ast.AST) -> Iterator[ast.Return]:

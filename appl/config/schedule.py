@@ -125,7 +125,7 @@ def _is_gone(table: str, name: object) -> bool:
 
 
 def notes_on(table: str, raw: object, origin: str) -> list[str]:
-    """What to tell of keys of *table* that are not used any more."""
+    """Notes on keys of *table* that are not used any more."""
     raw = raw if isinstance(raw, Mapping) else {}
     notes = [
         f"{origin}: {table}.{name} is not used any more: {GONE[name]}; delete the line"

@@ -64,7 +64,7 @@ PARTS: Final[Mapping[str, str]] = {
     "appl.tracing.tape": "tapes",
     "appl.tracing.viewer": "the viewer of runs",
 }
-"""What each part is for, by the module that it begins at."""
+"""The purpose of each part, by the module that it begins at."""
 
 
 def require(name: str) -> None:

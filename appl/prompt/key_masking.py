@@ -40,13 +40,13 @@ _LOOSE = (
     r"()(\beyJ[\w-]{8,4096}\.[\w-]{8,8192}\.[\w-]{0,4096})",
     r"([?&](?i:key|api[-_]?key|token|sig)=)([^&\s\"']+)",
 )
-"""What may be a key, where a word too much does no harm: in messages that nobody replays."""
+"""A likely key, where a word too much does no harm: in messages that nobody replays."""
 
 CLEANERS: Final = (
     ((*QUICK_STARTS, "|".join(QUICK_SHAPES)), without_shapes),
     ((*QUICK_PLACES, QUICK_NAMES), without_secret_values),
 )
-"""What takes keys out, each behind such patterns for what it finds."""
+"""The functions that take keys out, each behind patterns for the keys that it finds."""
 
 
 def without_keys(text: str, instead: Instead) -> str:

@@ -83,7 +83,7 @@ _NAME_BACKWARDS = (
     rf"\s{{0,4}}{_CLOSED}({_NAME}{{1,{_LONGEST_NAME}}})(?: ([A-Za-z]{{1,20}})(?![A-Za-z0-9]))?"
 )
 _FIELD_BACKWARDS = rf"{_QUOTES}(?:\s|[nrt]\\){{0,40}},?{_QUOTES}({_NAME}{{1,{_LONGEST_NAME}}})()"
-"""What stands before a sign, read from right to left; and before a field that is called value."""
+"""A name before a sign, read from right to left; and one before a field that is called value."""
 
 _AFTER_NAME: Final = (
     rf"{_NAME}{{0,40}}(?:{_CLOSED}(?:\s{{0,4}}(?:[:=|>][=>]?|->)|\s{{1,4}}is\s){_OPENED}"
@@ -235,7 +235,7 @@ _OPEN_PLACES: Final = (
     r"ignature=([A-Za-z0-9+/_~%-]*)\Z",
     rf"ookie{_QUOTES}\s?:[^\r\n\"'\\]{{0,400}}=([^=;,\s]*)\Z",
 )
-"""What stands before a value that may go on after the end of a text; the value is the last group.
+"""Signs before a value that may go on after the end of a text; the value is the last group.
 Each pattern begins with letters, which are looked for at once."""
 
 

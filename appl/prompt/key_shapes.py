@@ -453,7 +453,7 @@ _MOST_BEFORE = 64
 _LOOKED_AT = 128
 """Characters of a key that are looked at for whether it is random."""
 _FEWEST, _WORDS = 6, 0.6
-"""What is random after a start, which tells something by itself; see ``is_random``."""
+"""The random part after a start, which tells something by itself; see ``is_random``."""
 _SIGNS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _ESCAPE = r"(?:\\[nrtbfv]|\\[ux](?:00)?[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2})\Z"
 _BLOB = r"[A-Za-z0-9+/_-]{24}\Z"

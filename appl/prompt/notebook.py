@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterable
 
 Bundle = dict[str, str]
-"""What ``_repr_mimebundle_`` returns: text by media type."""
+"""The result of ``_repr_mimebundle_``: text by media type."""
 
 _BOX = "border-left:3px solid #8888;padding:2px 8px;margin:2px 0;white-space:pre-wrap"
 _NOTE = "opacity:.6;font-size:85%"

@@ -20,7 +20,7 @@ SHORTEST = 4
 LONG_ENOUGH = 8  # of a value in the environment: shorter ones are ordinary words
 MASK = "***"
 UNRECORDED = "[secret]"
-"""What stands for a secret among the words of a command."""
+"""The placeholder of a secret among the words of a command."""
 _PASSWORD = re.compile(r"://[^/\s:@]{0,256}:([^/\s@]{1,1024})@")
 _PAIR = re.compile(r"(?:^|,)[^=,]{1,256}=([^,]+)")
 

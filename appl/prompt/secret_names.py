@@ -23,7 +23,7 @@ _ABOUT = (
     r"|fingerprint|sha\d+|md5|hash|digest|checksum|path|file|board|code|frame|point|space|map|stroke)_|board|word|point|frame|code"
     r"|space|stroke|pad|hole|note|stone)"
 )
-"""What makes a key or a token a word about it, or another word."""
+"""Words that turn a key or a token into a word about it, or another word."""
 _TELLS = re.compile(
     rf"access_?key|key(?!{_ABOUT})|token(?!{_ABOUT}|iz|s_)|secret(?!s?_(?:name|arn|path|version|ref)_)"
     r"|passw|passphrase|credential|_creds_|[a-z0-9]_(?:pwd|pat)_$|_dsn_$|pass_$|private|pem_$|signing"

@@ -32,7 +32,7 @@ def _observe(kind: str, live: Callable[[], object]) -> Any:
 
 
 def _read(kind: str, live: Callable[[], object], reads: Callable[[Any], T]) -> T:
-    """What is observed, as *reads* makes it; a record may hold anything."""
+    """The observed value, as *reads* makes it; a record may hold anything."""
     value = _observe(kind, live)
     try:
         return reads(value)

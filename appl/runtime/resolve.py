@@ -207,7 +207,7 @@ _AWAITING = frozenset(
         ),
     )
 )
-"""What awaits its arguments itself: a future is given to it as a coroutine."""
+"""Callables that await their arguments themselves: they get a future as a coroutine."""
 
 
 async def _value(pending: Promise) -> object:

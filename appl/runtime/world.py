@@ -124,7 +124,7 @@ class Programs(Protocol):
 
 
 class EarlierObservation(Protocol):
-    """What a program saw in an earlier run."""
+    """An observation of a program in an earlier run."""
 
     @property
     def value(self) -> Any:
@@ -210,7 +210,7 @@ class Deferring(Protocol):
     """
 
     def away(self) -> Iterable[Awaited]:
-        """What it waits for; ``address`` is that of a call that was given to ``complete``."""
+        """The promises it waits for; ``address`` is that of a call passed to ``complete``."""
 
 
 class Live:

@@ -1,4 +1,4 @@
-"""What is said of a run that waits for something outside, and how it goes on."""
+"""Messages about a run that waits for something outside, and the way to continue it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 5
 
 
 def lines(waits: Sequence[Awaited], name: str | None, *, by_command: bool = True) -> list[str]:
-    """What is waited for, and the command that goes on; *name* is that of the run.
+    """The waits, and the command that continues the run *name*.
 
     *by_command* is true if the same command goes on, too.
     """

@@ -1,4 +1,4 @@
-"""What the batches of providers have in common: outcomes line by line, and answers at their price.
+"""The common part of providers' batches: outcomes line by line, and answers at their price.
 
 Invariant: a line that cannot be read costs its own item only.
 """

@@ -281,7 +281,7 @@ class LiteLLM:
         return dataclasses.replace(response, cost=millionths(cost)) if cost else response
 
     def _secrets_of(self, request: Request) -> tuple[str, ...]:
-        """What no error may hold: the secrets of this backend, and the key of *request*."""
+        """The secrets that no error may hold: those of this backend, and the key of *request*."""
         return self._secrets if request.key is None else (*self._secrets, request.key)
 
     def _arguments(self, request: Request, who: str, begun: str | None) -> dict[str, Any]:
@@ -561,7 +561,7 @@ _WHOLE = ("cohere/", "cohere_chat/")
 """Providers whose streams litellm cannot read: their answers come in one piece."""
 
 _IMPORT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
-"""What keeps its import from fetching a table of prices, and from reading a file ``.env``."""
+"""Variables that keep its import from fetching prices, and from reading a file ``.env``."""
 
 _importing = threading.Lock()
 

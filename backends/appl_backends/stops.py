@@ -69,7 +69,7 @@ class TextFilter:
         return self._begun.startswith(self._buffer) or not self._unrepeated()
 
     def _unrepeated(self) -> str:
-        """What was said after a repetition; spaces are not said twice."""
+        """The text after a repetition; spaces are not repeated."""
         if self._buffer.startswith(self._begun):
             return self._buffer[len(self._begun) :]
         start, rest = self._buffer.lstrip(), self._buffer

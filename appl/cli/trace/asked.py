@@ -1,4 +1,4 @@
-"""What people were asked in a run, and what it waits for, as lines for a terminal."""
+"""The questions to people in a run, and its other waits, as lines for a terminal."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def command(options: Options) -> None:
 
 
 def _waits(row: RunRow) -> list[dict[str, object]]:
-    """What the run waits for."""
+    """The waits of the run."""
     from appl.tracing.reading.trace import Trace  # a list reads no whole traces
     from appl.tracing.reading.waits import waits_in
 

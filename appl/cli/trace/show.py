@@ -165,7 +165,7 @@ def _evaluations(summary: Summary) -> Iterator[str]:
 
 
 def _asked(trace: Trace) -> Iterator[str]:
-    """What people were asked, with their answers, and what the run waits for."""
+    """The questions to people, with their answers, and the other waits of the run."""
     if not any(observation.kind in ("asked", "waiting") for observation in trace.observations):
         return
     from appl.cli.trace.asked import lines  # few runs ask people, or wait for days
@@ -402,7 +402,7 @@ def _answers(call: RecordedCall) -> Iterator[str]:
 
 
 def _classes(response: Response) -> list[str]:
-    """What is known of further classes of tokens, in words."""
+    """The known counts of further classes of tokens, in words."""
     used = response.usage
     words = [
         (used.written_tokens, "written to the cache"),

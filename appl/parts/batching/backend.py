@@ -48,7 +48,7 @@ class BatchBackend:
         gathering.add(name, provider)
 
     def __getattr__(self, name: str) -> Any:
-        """What else the backend offers."""
+        """The other attributes of the backend."""
         return getattr(self.inner, name)
 
     def tier(self, request: Request) -> str:

@@ -37,7 +37,7 @@ _REQUEST_S = 900.0
 
 
 class Surroundings(Protocol):
-    """What a batch needs of the run."""
+    """The parts of a run that a batch needs."""
 
     plan: BatchPlan
     waits: bool
@@ -384,7 +384,7 @@ class Batch:
         return self.is_away and since is not None and time.monotonic() - since >= stays
 
     def awaited(self) -> Iterator[Awaited]:
-        """What waits for it, call by call."""
+        """The waits for it, call by call."""
         status, now = self.status, time.time()
         name = self.intent.key if status is None else status.id
         text = f"batch {name} of {self.intent.count} calls at {self.backend}"

@@ -51,7 +51,7 @@ class BatchRun(Protocol):
 
     @property
     def waiting(self) -> BaseException | None:
-        """What ended it as waiting, if that is so."""
+        """The wait that ended it, if one did."""
 
     def fail(self, error: Exception) -> None:
         """End the run with *error*."""

@@ -1,4 +1,4 @@
-"""What a backend offers that has its provider answer many calls together, for less.
+"""The interface of a backend whose provider answers many calls together, for less.
 
 Invariant: plain values and one protocol; a batch is sent once under its key, and is found again by
 that key where the provider keeps it.
@@ -71,7 +71,7 @@ class Intent:
 
 
 class Found(NamedTuple):
-    """What a search by key has found: the batch, or how many there are that it may still be."""
+    """The result of a search by key: the batch, or the number of those that it may still be."""
 
     status: BatchStatus | None
     candidates: int = 0
@@ -120,7 +120,7 @@ class Batches(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """How a run uses batches.
+    """The use of batches by a run.
 
     After ``within_s`` seconds nobody waits for a batch any more. A batch is looked at first after
     ``first_s`` seconds, and then after ever longer times, up to ``longest_s``. A batch whose

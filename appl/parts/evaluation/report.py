@@ -196,7 +196,7 @@ class Evaluation:
         return list(_aligned([self.head(), *self.rows()]))
 
     def title(self) -> str:
-        """What was evaluated, in a line."""
+        """The subject of the evaluation, in a line."""
         cases = len({sample.id for sample in self.samples})
         most = max((sample.number + 1 for sample in self.samples), default=1)
         samples = f", {most} samples each" if most > 1 else ""

@@ -112,7 +112,7 @@ class _Item(NamedTuple):
 
 
 class _Plan:
-    """What is to be evaluated, and how."""
+    """The programs, cases and settings of an evaluation."""
 
     def __init__(
         self,

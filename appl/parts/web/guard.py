@@ -18,9 +18,9 @@ from aiohttp import web
 from appl.parts.web.refusals import Refusal
 
 ARRIVAL_SECONDS = 20.0
-"""How long the head of a request may take to arrive, and how long its body."""
+"""The most seconds for the head of a request to arrive, and for its body."""
 _LOOKS = 10
-"""How often the connections are looked after in that time."""
+"""The number of checks of the connections in that time."""
 _LOCAL = frozenset({"localhost"})
 _ELSEWHERE = ("cross-site", "same-site")  # a page of another site asks through a browser
 

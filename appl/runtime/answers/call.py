@@ -161,7 +161,7 @@ class Call(Promise):
 
     others: tuple[Spot, ...] = ()
     batches: Any = None
-    """What answers it together with others, for a call that asks for embeddings."""
+    """The group that answers it with other calls, if it asks for embeddings."""
 
     def __init__(
         self,

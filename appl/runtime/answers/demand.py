@@ -47,7 +47,7 @@ _SUPPORTED_KEYWORDS = frozenset(
     properties required type
 """.split()
 )
-"""What backends can constrain; what else a schema says is left to the validation afterwards."""
+"""The keywords that backends can constrain; validation checks the rest of a schema afterwards."""
 
 _FORMATS = frozenset(
     {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}

@@ -92,9 +92,9 @@ class StepOptions(CallOptions, OpenAIOptions, total=False):
     grammar: str | None
     """Grammar (EBNF) that the answer follows."""
     max_relay_rounds: int
-    """How often an answer that ``max_tokens`` cuts is continued; default 0."""
+    """The most continuations of an answer that ``max_tokens`` cuts; default 0."""
     max_asks: int | None
-    """How often a typed answer is asked in all, each time with what was wrong; default 3.
+    """The most attempts at a typed answer, each told what was wrong before; default 3.
     Then ``OutputError`` is raised."""
     check: Callable[[Any], object] | None
     """Function of a typed answer's object. If it raises ``ValueError``, the model is asked again

@@ -22,7 +22,7 @@ USUAL = ("small", "large")
 """Names that every program may use: the default model, until the settings say otherwise."""
 
 _LIKE, _VERY_LIKE = 0.75, 0.8
-"""How alike a backend's and a model's name must be to a slip of it, from 0 to 1."""
+"""The likeness, from 0 to 1, from which a name passes for a slip of a backend's or a model's."""
 
 _RESTRICTIONS = frozenset({"schema_object"})  # features that say what a backend cannot do
 

@@ -29,7 +29,7 @@ from appl.runtime.reporter import Reporter
 
 T = TypeVar("T")
 Partial = Callable[[str], Any]
-"""What the beginning of a typed answer is worth; ``None`` when that is nothing yet."""
+"""The value of the beginning of a typed answer; ``None`` when there is none yet."""
 
 _DONE = Value(None)
 STEPS = 100  # an object of a long typed answer holds at least a hundredth more than the last

@@ -36,7 +36,7 @@ GLANCE = 0.1
 LOOK_S = 1.0
 HOPS = 100
 Rest = Literal["quiet", "timed"]
-"""How the programs of a hub wait: for others, or also for timers of their loop."""
+"""The kinds of waits of a hub's programs: for others, or also for timers of their loop."""
 
 
 def _cancellations(loop: asyncio.AbstractEventLoop) -> int:

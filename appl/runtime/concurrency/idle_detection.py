@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 GRACE = 0.25
 LONG = 40
 FOREIGN_S = 3.0
-"""How long nothing happens before programs that wait for other threads are known to wait for ever.
+"""The seconds without an event after which programs that wait for other threads wait for ever.
 
 Until then a thread that Python does not know of, as those of libraries in C, may wake one of them.
 """
@@ -46,7 +46,7 @@ and sleep for longer: it is waited for.
 """
 _HOPS = 50
 Stillness = Literal["quiet", "timed", "waits"]
-"""How programs rest: for good, until a timer strikes, or until another thread wakes one."""
+"""The kinds of rest: for good, until a timer strikes, or until another thread wakes a program."""
 _FIRST_GLANCE, _GLANCE, _PAUSE = 0.001, 0.03, 1.0
 
 
@@ -291,7 +291,7 @@ class IdleDetection:
         return self._loops_poll()  # after it
 
     def _patience_s(self) -> float | None:
-        """How long nothing happens before threads that wait for others wait for ever.
+        """The seconds without an event after which threads that wait for others wait for ever.
 
         ``None`` while a younger thread may still move one of them.
         """

@@ -231,7 +231,7 @@ class Conversation:
 
 
 def _observed(kind: str, act: Callable[[], object]) -> Any:
-    """What *act* gives; in a run that is observed, and comes from its record in a replay."""
+    """The result of *act*; a run observes it, and a replay takes it from the record."""
     if FRAME.get() is None:
         return act()
     frame = here(lambda: kind, call=False)

@@ -21,7 +21,7 @@ _GROWN = re.compile(r"((?:\S+\.)?)grow\((.+)\)", re.DOTALL)
 """The explicit form of a statement, with what it says."""
 
 _SIMPLE = re.compile(rf"""[^"{{}}\\#]{{1,{_LONGEST}}}""")
-"""What can stand in the braces of an f-string, in every Python."""
+"""An expression that can stand in the braces of an f-string, in every Python."""
 
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 

@@ -134,7 +134,7 @@ def _close(value: object) -> None:
 
 
 _UNUSED = (CoroutineType, AsyncGeneratorType, Spoken)
-"""What a call makes that does nothing until it is awaited, iterated or entered."""
+"""Types of results that do nothing until they are awaited, iterated or entered."""
 
 _TEXTUAL = frozenset({str, int, float, bool, type(None)})
 

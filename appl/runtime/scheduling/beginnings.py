@@ -43,7 +43,7 @@ Ask_in = TypeVar("Ask_in", bound=WaitingPrompt, contravariant=True)
 
 
 class BeginningProfile(Protocol[Ask_in]):
-    """What a kind of cache says of beginnings: how long they are, and the least that counts."""
+    """The rule of a kind of cache for beginnings: their length, and the least that counts."""
 
     @property
     def least(self) -> int:

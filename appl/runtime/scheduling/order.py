@@ -69,7 +69,7 @@ class Order(Protocol):
 
 
 class PlainOrder:
-    """What the orders that know nothing of servers have in common: every call may go."""
+    """The base of orders that know nothing of servers: every call may go."""
 
     busy = False
 

@@ -85,7 +85,7 @@ class Leg(Call):
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """What sends the calls to its backend."""
+        """The dispatcher of its backend."""
         return self.placing.schedulers[self.spot.backend].dispatcher
 
     def remaining_s(self) -> float | None:

@@ -89,7 +89,7 @@ class _Tokens:
 
 
 class CacheMemory:
-    """What was sent to one provider: the beginnings of prompts, each with the time of its last use.
+    """The beginnings of the prompts sent to one provider, each with the time of its last use.
 
     ``sent`` are those that a request has told the provider to keep, ``seen`` others, with the
     number of requests that began so.
@@ -369,7 +369,7 @@ class ReuseOrder:
     def _calls_so_far(
         self, call: Call, frame: CallFrame, root: CallFrame
     ) -> tuple[int, int | None]:
-        """How many calls the conversation of *call* has made, and its line in the function."""
+        """The number of calls in the conversation of *call*, and its line in the function."""
         body = root.body() if root.body is not None else None
         own = frame.body() if frame.body is not None else None
         is_own = own is not None and own is body
@@ -400,7 +400,7 @@ def _is_short(messages: Messages, size: int) -> bool:
 
 
 def _begun(messages: Messages) -> tuple[int, float]:
-    """How many messages an earlier request of this conversation had, and when it was sent."""
+    """The length in messages of an earlier request of this conversation, and its time."""
     link, steps = messages.parent, 64
     while link is not None and steps:
         sent = link.cache.get(_SENT)

@@ -73,7 +73,7 @@ def _is_first(frame: FrameType) -> bool:
 
 _LOOPS = (ast.For, ast.While, ast.comprehension)
 _OTHER = (ast.Await, ast.AsyncFor, ast.AsyncWith, ast.Yield, ast.YieldFrom, ast.With)
-"""What calls functions that are not written there."""
+"""Callables that call functions which are not written there."""
 
 
 def _place(node: ast.Call, first: int, indent: int) -> tuple[int, int, int, int]:

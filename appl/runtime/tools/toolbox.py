@@ -19,7 +19,7 @@ from appl.runtime.tools.tool import CHOICES, SchemaTool, Tool, ToolSource, as_to
 
 Offered = Tool | Callable[..., object] | Mapping[str, object] | ToolSource
 Tools = Offered | Sequence[Offered]
-"""What ``gen(tools=...)`` takes: one tool, or several."""
+"""A value of ``gen(tools=...)``: one tool, or several."""
 
 
 class Toolbox:

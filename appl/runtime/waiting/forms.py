@@ -60,7 +60,7 @@ class Form:
 
     @property
     def hint(self) -> str:
-        """What can be answered, in words."""
+        """The possible answers, in words."""
         if self.kind == "yes or no":
             return "yes or no"
         if self.kind == "approval":

@@ -1,4 +1,4 @@
-"""What the programs of a run wait for outside of the process, and the end of the run for it.
+"""Waits of a run's programs for something outside of the process, and the end of the run for them.
 
 Invariant: the run ends as waiting on the I/O loop, when all programs wait, no call is under way but
 those that are away, no timer runs, and nobody in this process will answer.
@@ -92,7 +92,7 @@ class Wait(Promise):
         super().deliver()
 
     def value(self) -> object:
-        """What the program saw. Raises ``RunWaiting``, or the error of a replay."""
+        """The value that the program got. Raises ``RunWaiting``, or the error of a replay."""
         if isinstance(self.outcome, Error):
             raise self.seen()
         return self._seen
@@ -189,7 +189,7 @@ class Waits:
         return True
 
     def entries(self) -> list[Awaited]:
-        """What the run waits for, in the order of addresses."""
+        """The open waits of the run, in the order of addresses."""
         entries = [wait.entry for wait in tuple(self.open.values())]
         entries += [entry for source in self.sources for entry in source()]
         return sorted(entries, key=lambda entry: entry.address)

@@ -1,4 +1,4 @@
-"""What a provider's cache saved in a run, and why calls did not read from it.
+"""The savings by a provider's cache in a run, and the reasons why calls did not read from it.
 
 Invariant: a saving is counted only where the provider told what was read and written, and the price
 is known. A reason is the provider's own where it gave one; else it is what the record shows.
@@ -104,7 +104,7 @@ def _count(
 
 
 def _saved(price: Price, response: Response) -> int | None:
-    """What the cache saved of the cost of *response*, in millionths."""
+    """The part of the cost of *response* that the cache saved, in millionths."""
     cost = price.cost(response.usage)
     plain = replace(response.usage, cached_tokens=0, written_tokens=0, written_1h_tokens=None)
     without = price.cost(plain)
@@ -112,7 +112,7 @@ def _saved(price: Price, response: Response) -> int | None:
 
 
 def _beginning(call: RecordedCall) -> object:
-    """What calls have in common that may share a cached beginning."""
+    """A key that is equal for calls that may share a cached beginning."""
     if call.messages is None:
         return call.address
     first = call.messages

@@ -40,7 +40,7 @@ from appl.tracing.reading.spans import Span
 from appl.tracing.reading.trace import RecordedCall, Trace
 
 ASPECTS = ("program", "settings", "answers", "tools", "observations", "timing", "places")
-"""What can be left out of a comparison."""
+"""Aspects that a comparison can leave out."""
 
 Kind = Literal["program", "settings", "observation", "call", "tool"]
 How = Literal["changed", "added", "removed", "moved"]

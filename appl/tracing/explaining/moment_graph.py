@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from appl.tracing.reading.trace import Trace
 
 START, END, TOLD = range(3)
-"""What can happen to a step; ``TOLD`` is when its program was told of the answer."""
+"""The moments of a step; at ``TOLD`` its program got the answer."""
 
 _ROUND = 64  # answers of a round that are looked at
 _MOST_NEEDS = 10_000  # answers that are followed back at most

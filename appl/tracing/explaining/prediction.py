@@ -76,7 +76,7 @@ class Prediction:
 
     @property
     def open(self) -> str:
-        """What no rehearsal shows, and may decide; "" if nothing."""
+        """An influence that no rehearsal shows; "" if there is none."""
         if not self.rehearsed:
             return self.first.open
         last = self.rehearsed[-1]
@@ -122,13 +122,13 @@ class Prediction:
 
     @property
     def recorded(self) -> Amount:
-        """What the recorded run took."""
+        """The amount of the recorded run."""
         calls = self.trace.calls
         return _sum(call for call in calls if call.source is None or call.response is not None)
 
     @property
     def costs(self) -> tuple[Amount, Amount]:
-        """What the recorded answers to the fewest took, and those to the further calls besides."""
+        """The amounts of the recorded answers to the fewest calls, and to the further ones."""
         fewest, further = (
             [record for call in calls if (record := self.trace.by_address.get(call.address))]
             for calls in (self.fewest, self.further)

@@ -1,4 +1,4 @@
-"""How long a recorded run would have taken without one of its waits.
+"""The predicted duration of a recorded run without one of its waits.
 
 The moments of the run are events. Each happens when all that it waited for has happened, and as
 long after it as it did in the record: the time of the program's own code stays the same. As each

@@ -17,7 +17,7 @@ from appl.tracing.reading.following import Following
 
 _PAUSE_S = 0.5
 _SHARE = 5
-"""How many times longer than reading took it rests, so that it takes a small part of one core."""
+"""The rest between reads, as a multiple of the time of one, so that it takes little of a core."""
 
 
 def follow(

@@ -137,7 +137,7 @@ def _counted(number: int, word: str) -> str:
 
 
 def error_key(kind: str, message: str) -> str:
-    """What an error of *kind*, the nearest type that a replay knows, is recognized by."""
+    """The text by which an error of *kind*, the nearest type that a replay knows, is recognized."""
     return f"{kind}: {message}"[:_COMPARED]
 
 

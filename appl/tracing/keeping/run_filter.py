@@ -32,7 +32,7 @@ ORDERS: dict[str, Callable[[RunRow], object]] = {
     "size": lambda row: row.size,
     "name": lambda row: row.name,
 }
-"""What runs can be sorted by."""
+"""The keys by which runs can be sorted."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _LENGTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhdw])")

@@ -45,7 +45,7 @@ class RecordedBatch:
         return self.state in ("sending", "sent")
 
     def items(self) -> Iterator[Item]:
-        """What is asked for, in the order of the ids at the provider."""
+        """The questions, in the order of the ids at the provider."""
         parts = self.facts.get("parts") or [0, 1] * len(self.calls)
         return zip(self.calls, parts[::2], parts[1::2], strict=True)
 

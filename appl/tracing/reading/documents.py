@@ -179,7 +179,7 @@ def of_return(end: Returned) -> dict[str, Any]:
 
 
 def of_observation(observation: Observation) -> dict[str, Any]:
-    """What a program saw."""
+    """An observation of a program."""
     return {
         "address": observation.address,
         "ordinal": observation.ordinal,

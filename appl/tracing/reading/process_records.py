@@ -32,7 +32,7 @@ from appl.tracing.reading.trace import RecordedCall
 FAR = 1 << 62
 """A place after all others."""
 Answer = tuple[Response | None, Sequence[Any], Texts | None]
-"""What a call was answered, the lengths of its chunks, and what one that failed had said."""
+"""A call's response, the lengths of its chunks, and the text of one that failed."""
 _NO_ANSWER: Answer = (None, (), None)
 
 
@@ -67,7 +67,7 @@ class ProcessRecords:
             return self.prompt_before(FAR, number)
 
     def answer(self, place: int) -> Answer:
-        """What ended the call that the record at *place* ended."""
+        """The answer that the record at *place* holds."""
         cached: Answer | None = self.stored.recent.get(place)
         if cached is not None:
             return cached
@@ -90,14 +90,14 @@ class ProcessRecords:
             return self._message_at(used.message_number)
 
     def observed(self, place: int) -> object:
-        """What a program saw."""
+        """The value of an observation."""
         with self.stored.reading(place):
             return self.observed_at(place)
 
     # -- for whoever reads already
 
     def observed_at(self, place: int) -> object:
-        """What a program saw."""
+        """The value of an observation."""
         return codec.revive(self.stored.record(place).value, self.long)
 
     def long(self, value: object) -> Any:
@@ -278,14 +278,14 @@ class ProcessRecords:
     # -- answers
 
     def answer_at(self, place: int) -> Answer:
-        """What ended the call that the record at *place* ended."""
+        """The answer that the record at *place* holds."""
         cached: Answer | None = self.stored.recent.get(place)
         if cached is not None:
             return cached
         return self.answer_of(place, self.stored.record(place))
 
     def answer_of(self, place: int, end: table.EndRecord) -> Answer:
-        """What *end*, the record at *place*, says."""
+        """The answer in *end*, the record at *place*."""
         spent = self.stored.allowance.used
         _, _, status, value, _, lengths, texts, _ = end
         response = record.response_from(value, self.long) if status == record.ANSWERED else None

@@ -1,4 +1,4 @@
-"""What a recorded run waits for, as it ended or was broken off.
+"""The waits of a recorded run, when it ended or was broken off.
 
 Invariant: only reads; a record that says something else than expected says nothing.
 """
@@ -45,7 +45,7 @@ class RecordedQuestion:
 
     @property
     def verdict(self) -> str:
-        """What became of it, in a word: ``open``, ``approved``, ``refused``, …"""
+        """Its state, in a word: ``open``, ``approved``, ``refused``, …"""
         if self.answer is None:
             return "open"
         value = self.answer.get("value")
@@ -138,7 +138,7 @@ def _question(trace: Trace, observation: Observation, value: Mapping[str, Any]) 
 
 
 def waits_in(trace: Trace) -> list[Awaited]:
-    """What the run waited for when it ended as waiting; empty if it ended otherwise."""
+    """The waits of the run when it ended as waiting; empty if it ended otherwise."""
     if trace.state != "finished" or trace.reason != WAITING:
         return []
     last: Observation | None = None

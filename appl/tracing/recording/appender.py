@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from appl.tracing.reading.trace import Trace
 
 _QUIET = (ScopeEntered, ScopeLeft, CallStarted, Delivered, ChunksDelivered, Failed, Warned)
-"""What is written only with what comes of it, or with the end of the run."""
+"""Events that are written only with those after them, or with the end of the run."""
 
 
 class ResumedRun(Protocol):

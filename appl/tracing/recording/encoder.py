@@ -717,7 +717,7 @@ class EventEncoder:
         self._records.append(fields)
 
     def _vector(self, data: bytes) -> object:
-        """What stands for a vector, which is written once however many answers have it."""
+        """The reference to a vector, which is written once however many answers have it."""
         return {"$blob": [self._bytes(data), len(data), False]}
 
     def _bytes(self, data: bytes) -> int:

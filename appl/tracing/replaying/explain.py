@@ -23,7 +23,7 @@ from appl.tracing.text_diff import text_diff
 _MOST_NAMED = 3
 UNMASKED = '"mask_shapes = false (APPL_MASK_SHAPES=off)"'
 SAME_CONTENT = "recorded with exactly this content"
-"""What an error says of a call that other calls of the record asked."""
+"""The part of an error about a call that other calls of the record asked."""
 CAUSES = (
     "usual causes: the program or a default was edited; the clock, random numbers, uuid, files or "
     "the environment read without appl.now, appl.random, appl.uuid, appl.read, appl.env; iteration "

@@ -103,7 +103,7 @@ def reworded(number: int, text: str) -> str:
 
 
 def unshown(sampling: Sampling, schema: Mapping[str, Any] | None = None) -> str:
-    """What no made-up answer shows of a question with these options, "" if nothing."""
+    """A property of these options that no made-up answer shows; "" if there is none."""
     unknown = sampling.schema and (schema is None or sampling.tools or is_rich(schema))
     if unknown or sampling.regex or sampling.grammar:
         return "a typed answer"

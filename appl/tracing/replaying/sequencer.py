@@ -69,7 +69,7 @@ def turn_of(trace: Trace, record: RecordedCall | ToolUse) -> Turn:
 
 
 def observations_by_moment(trace: Trace) -> dict[Moment, Observation]:
-    """What was seen, by its moment.
+    """The observations of a run, by their moments.
 
     Where an edited program asked a person something else in the same place, or waited for another
     time, what was told before that is no answer to it.
@@ -203,7 +203,7 @@ class AtEnd:
 
 
 Verdict = Recorded | FromOutside | Now | AtEnd | None
-"""What becomes of a moment that a program expects; ``None`` if it never comes, or not here."""
+"""The verdict on a moment that a program expects; ``None`` if it never comes, or not here."""
 
 
 class Sequencer(Live):

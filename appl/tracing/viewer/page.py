@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from appl.tracing.viewer.view import Views
 
 PAGE = 500
-"""How many calls, and how many messages, a block of an exported page holds."""
+"""The number of calls, and of messages, in a block of an exported page."""
 
 
 @functools.cache

@@ -14,7 +14,7 @@ _LONG, _MOST = 4_000, 200
 
 
 def questions(trace: Trace) -> list[dict[str, object]]:
-    """What people were asked, as JSON-ready data; those that are open say so."""
+    """The questions to people, as JSON-ready data; open ones are marked."""
     still_open = {(question.address, question.ordinal) for question in open_questions(trace)}
     return [
         _question(question, (question.address, question.ordinal) in still_open)
@@ -23,7 +23,7 @@ def questions(trace: Trace) -> list[dict[str, object]]:
 
 
 def waits(trace: Trace) -> list[str]:
-    """What the run waits for besides people, in words."""
+    """The waits of the run besides those for people, in words."""
     return [
         entry.text[:_LONG]
         for entry in waits_in(trace)[:_MOST]

@@ -164,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
                     self._take_answer(views[1])
 
     def _asked_for(self) -> tuple[str, str, str] | None:
-        """What follows the token in the address: its slash, name and query; refused if ``None``."""
+        """The slash, name and query after the token in the address; refused if ``None``."""
         try:
             target = urlsplit(self.path)
         except ValueError:

@@ -164,7 +164,7 @@ class View:
         }
 
     def _asked(self) -> dict[str, object]:
-        """What people were asked, and what the run waits for."""
+        """The questions to people, and the other waits of the run."""
         if not any(
             observation.kind in ("asked", "waiting") for observation in self.trace.observations
         ):

@@ -23,7 +23,7 @@ from appl_backends.openai.answer import OTHER_FORM, ChatReader, another_form
 from appl_backends.openai.streamed import event_data
 
 _EACH = 32
-"""What an event counts for besides its characters: many small ones take memory, too."""
+"""The weight of an event besides its characters: many small ones take memory, too."""
 _PLAIN = ("text", "tool_use")
 
 

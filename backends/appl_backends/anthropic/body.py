@@ -78,7 +78,7 @@ class Body(NamedTuple):
 
 
 def prefix_of(request: Request, model: str, body: Body) -> str:
-    """What stands before the answer to *body*, which asks *model* for *request*.
+    """The state before the answer to *body*, which asks *model* for *request*.
 
     It is empty where the next prompt does not hold all of it.
     """
@@ -215,7 +215,7 @@ def _most_tokens(model: str, most: int | None, thinking: Any) -> int:
 
 
 def _output(sampling: Sampling, effort: object, own: object) -> Iterator[tuple[str, str]]:
-    """How much work the model does, and the form of its answer."""
+    """The effort of the model, and the form of its answer."""
     found = [f"{_json(k)}:{_json(v)}" for k, v in own.items()] if isinstance(own, dict) else []
     if effort is not None:
         found.append(f'"effort":{_json(effort)}')

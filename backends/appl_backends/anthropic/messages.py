@@ -30,7 +30,7 @@ BLOCKS, PREFIX = "content_blocks", "content_prefix"
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 HELLO = "Hello."
-"""What the user says where a conversation has nothing of the user at its beginning."""
+"""The user's text where a conversation has none at its beginning."""
 
 _UNBOUND = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet|haiku)-[34])(?!\d)")
 """Models that take thoughts of theirs behind anything."""
@@ -106,18 +106,18 @@ def _beside(messages: Messages) -> bytes:
 
 
 def prefix_at(link: Messages | None, place: Place, thoughts: bytes) -> str:
-    """What stands before an answer behind *link*, as a digest of it."""
+    """The digest of the state before an answer behind *link*."""
     said = b"" if link is None else link.digest
     return digest_of(said, place.tools, place.beside, thoughts).hex()[:32]
 
 
 def encoded(messages: Messages | None, place: Place) -> list[Encoded]:
-    """What each link of *messages* adds, the first one first; kept with the links."""
+    """The additions of each link of *messages*, the first one first; cached with the links."""
     return [state_at(link, place) for link in messages.links()] if messages is not None else []
 
 
 def state_at(link: Messages | None, place: Place) -> Encoded:
-    """What *link* adds, and what stands after it; kept with the link."""
+    """The additions of *link*, and the state after it; cached with the link."""
     todo = list[Messages]()
     found: Any = None
     while link is not None:
@@ -146,7 +146,7 @@ class Joined(NamedTuple):
 
 
 def pieces_of(messages: Messages, place: Place) -> tuple[list[bytes], list[bytes]]:
-    """What the system says in *messages*, and the rest of them, in pieces."""
+    """The system's text in *messages*, and the rest of them, in pieces."""
     state_at(messages, place)
     system, said = list[bytes](), list[bytes]()
     link: Messages | None = messages
@@ -191,7 +191,7 @@ def _encoded(link: Messages, before: Encoded, place: Place) -> Encoded:
 
 
 def joined(link: Messages, blocks: list[str], before: Encoded) -> Encoded:
-    """What *link* adds with these *blocks*."""
+    """The additions of *link* with these *blocks*."""
     role = link.outline.role
     text = ",".join(blocks)
     if role == "system":
@@ -211,7 +211,7 @@ def joined(link: Messages, blocks: list[str], before: Encoded) -> Encoded:
 
 
 def planned(messages: Messages, place: Place, plan: CachePlan) -> list[Encoded]:
-    """What each link of *messages* adds, cut and marked as *plan* says."""
+    """The additions of each link of *messages*, cut and marked as *plan* says."""
     found, links = encoded(messages, place), messages.links()
     for number in plan.cuts.keys() | {mark.message for mark in plan.marks}:
         before = found[number - 1] if number else _NOTHING

@@ -17,7 +17,7 @@ Event = tuple[str, str]
 
 _BOM = b"\xef\xbb\xbf"
 _EACH = 32
-"""What a line of data counts for besides its characters: many short ones take memory, too."""
+"""The weight of a line of data besides its characters: many short ones take memory, too."""
 
 _FIRST = re.compile(rb"(?:data|event|id|retry)?:|(?:data|event|id|retry)[\r\n]")
 """The first bytes of a stream of events: a field, or a comment."""

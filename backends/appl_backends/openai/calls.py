@@ -16,7 +16,7 @@ from appl.prompt import ToolCall
 
 NO_ARGUMENTS = "{}"
 _MOST_LOOKS, _LONGEST_LOOK = 1000, 1 << 20
-"""How often, and up to which length in characters, arguments are looked at while they grow."""
+"""The most checks of growing arguments, and the length in characters up to which they are made."""
 
 CALL_FIELDS = frozenset({"id", "type", "function", "index"})
 FUNCTION_FIELDS = frozenset({"name", "arguments"})
@@ -181,7 +181,7 @@ def _index(value: Any) -> int | None:
 _WHOLE = frozenset({"format", "id", "index", "name", "object", "role", "signature", "type"})
 """Fields whose text a stream sends whole, perhaps again; other texts come in pieces."""
 _NEAR = 64
-"""How many of the last members of a list are looked at for one with the same index."""
+"""The number of last members of a list that are searched for one with the same index."""
 
 
 class _Pieces(list[str]):

@@ -182,7 +182,7 @@ class _Mistral(Dialect):
 
 
 _SEEN = {"role": "assistant", "content": "I have seen the results."}
-"""What stands between the results of tools and what the user says next."""
+"""The message between the results of tools and the user's next one."""
 
 
 class _Claude(Dialect):
@@ -208,7 +208,7 @@ class _Claude(Dialect):
 
 
 _BEGUN = {"role": "user", "content": "Hello."}
-"""What stands before a message with which the assistant begins."""
+"""The message before one with which the assistant begins."""
 
 
 def _begins_with_assistant(link: Messages) -> bool:

@@ -28,7 +28,7 @@ from appl_backends.openai.calls import CallAssembler, merge, put_together
 from appl_backends.stops import TextFilter
 
 _EACH = 32
-"""What a piece counts for besides its characters: many small ones take memory, too."""
+"""The weight of a piece besides its characters: many small ones take memory, too."""
 _KNOWN = MESSAGE_FIELDS.union(REASONING)
 _SELDOM = tuple(_KNOWN - {"role", "content"})
 """The fields that are empty in most pieces."""
@@ -224,7 +224,7 @@ class _GrowingSample:
             self.unseen += len(str(delta))
 
     def _delta(self, choice: dict[str, Any]) -> dict[str, Any]:
-        """What is new, where a server sends a whole message, or a text, in place of it."""
+        """The new part, where a server sends a whole message, or a text, in place of it."""
         message = choice.get("message")
         if not isinstance(message, dict):
             return {"content": choice.get("text")}

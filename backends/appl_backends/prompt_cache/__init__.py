@@ -1,4 +1,4 @@
-"""How a prompt is put to a provider that keeps beginnings of prompts: keys, cuts and marks.
+"""The form of a prompt for a provider that keeps beginnings of prompts: keys, cuts and marks.
 
 A request says how its prompt is used again (``Request.reuse``), a provider's rule says what that is
 worth there, and :func:`plan_for` says what to write into the body, whatever interface that is for.
@@ -68,7 +68,7 @@ class CacheRule:
 
 @dataclass(frozen=True, slots=True)
 class CachePlan:
-    """What a body says for the provider's cache.
+    """The fields of a body for the provider's cache.
 
     ``key`` is that of requests with the same beginning. ``cuts`` are the places, in characters, at
     which the text of a message is cut into parts, by the message's number. A part that ends at one
@@ -89,7 +89,7 @@ class CachePlan:
 
 
 def plan_for(request: Request, rule: CacheRule | None) -> CachePlan:
-    """What the body for *request* says for a cache with this *rule*; only a key without one."""
+    """The plan of the body of *request* for a cache with this *rule*; only a key without one."""
     key, reuse, messages = key_of(request.messages), request.reuse, request.messages
     if rule is None or reuse is None or messages is None:
         return CachePlan(key, {})

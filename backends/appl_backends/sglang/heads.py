@@ -26,7 +26,7 @@ _QUANTIFIERS = frozenset("*+?{")
 _PART = "\ufffd"  # of a letter, whose other bytes are in the next token
 _WORDS = frozenset("<>")
 _LOOKS_BACK = re.compile(r"\\[AGbB]|\(\?<[=!]")
-"""What matches or not by what stands before it, and so would not after a head was taken off."""
+"""Patterns that match by the text before them, and so would not after a head was taken off."""
 _HARMLESS = frozenset({"cache_salt", "extra_key", "ignore_eos", "lora", "routing_key"})
 
 

@@ -37,7 +37,7 @@ SETTINGS: dict[str, str | None] = {
     "--incremental-streaming-output": None,
     "--sleep-on-idle": None,
 }
-"""What this runtime wants of a server; the user's own settings come before them."""
+"""The settings that this runtime wants of a server; the user's own come before them."""
 
 
 _SETTLED = ("--enable-hierarchical-cache", "--hicache", "--disable-radix-cache", "--disaggregation")

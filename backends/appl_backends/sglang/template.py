@@ -21,7 +21,7 @@ from appl.errors import ConfigError, Unsupported
 from appl.prompt import Message, RoleName
 
 PLAIN = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
-"""What ``template="plain"`` stands for: the texts as they are, for models that only go on."""
+"""The value of ``template="plain"``: the texts as they are, for models that only go on."""
 
 _TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
 

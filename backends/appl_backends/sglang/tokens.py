@@ -50,7 +50,7 @@ _HEAD = 8
 _BETWEEN_WORDS = re.compile(r" (?<=[!-~] )(?=[A-Za-z])")
 """The space before a word; a pattern that begins with it takes half the time."""
 _SPANS = re.compile("[!-~][ \u0120\u2581]")
-"""What a token of several words has: vocabularies write a space as it is, as Ġ, or as ▁."""
+"""Signs of a token of several words: vocabularies write a space as it is, as Ġ, or as ▁."""
 
 
 class TokenRun(Sequence[int]):

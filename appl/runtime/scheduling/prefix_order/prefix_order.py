@@ -230,7 +230,7 @@ class PrefixOrder:
         return len(ask.ids) - BLOCK * self.room.known.count(ask.blocks)
 
     def _ask(self, call: Call) -> OrderedCall | None:
-        """What is counted of *call*."""
+        """The entry of *call*, with its tokens and its conversation."""
         request, frame = call.request, call.frame()
         if request is None:
             return None

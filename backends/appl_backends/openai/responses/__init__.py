@@ -31,7 +31,7 @@ RESPONSES = Interface(
 
 
 def why_chat(request: Request, model: str) -> str | None:
-    """What *request* asks for that only the chat interface has; ``None`` if there is nothing.
+    """A feature in *request* that only the chat interface has; ``None`` if there is none.
 
     https://developers.openai.com/api/docs/guides/migrate-to-responses
     """

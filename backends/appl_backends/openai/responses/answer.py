@@ -20,7 +20,7 @@ from appl_backends.openai.responses.items import ITEMS, kept_items
 from appl_backends.openai.streamed import event_data
 
 _EACH = 32
-"""What an event counts for besides its characters: many small ones take memory, too."""
+"""The weight of an event besides its characters: many small ones take memory, too."""
 _ENDS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
@@ -120,7 +120,7 @@ def reasoning_of(output: list[Any]) -> str:
 
 
 _BETWEEN = "\n\n"
-"""What stands between the parts of a reasoning."""
+"""The separator of the parts of a reasoning."""
 
 
 class ItemsAssembly:
