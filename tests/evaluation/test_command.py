@@ -80,6 +80,20 @@ def test_an_edit_of_one_of_three_prompts_pays_only_for_what_it_changes(
     assert scores(edited) == scores(fresh)
 
 
+def test_an_edit_that_is_taken_back_pays_nothing(folder: Project, asked: Asked):
+    original = (folder.folder / "prog.py").read_text()
+    first = evaluated(folder, "--json")
+    folder.write("prog.py", EDITED)
+    evaluated(folder)
+    asked.take()
+    folder.write("prog.py", original)
+    again = evaluated(folder, "--json")
+    assert not asked.take() and scores(again) == scores(first)
+    folder.write("prog.py", EDITED)
+    evaluated(folder)
+    assert not asked.take()
+
+
 def test_an_edit_of_a_score_asks_nothing_of_the_program(folder: Project, asked: Asked):
     evaluated(folder, "--score", "prog.py:judge")
     asked.take()

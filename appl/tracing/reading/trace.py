@@ -179,8 +179,9 @@ class Trace:
     them again. ``failures`` are refused answers and failed items, by address.
     ``returns`` are the ends of functions, by address, where arguments are recorded.
     ``earlier`` are records of calls that a later process began again, ``batches`` those that were
-    made for a provider, by key. ``read_to`` is the end of what was read of the file, and the
-    checksum of its last block.
+    made for a provider, by key. ``others`` are answers of earlier runs, to other questions at the
+    same addresses. ``read_to`` is the end of what was read of the file, and the checksum of its
+    last block.
     """
 
     path: Path
@@ -199,6 +200,7 @@ class Trace:
     masked: int = 0
     moments: int = 0
     by_address: Mapping[str, RecordedCall] = field(default_factory=dict)
+    others: list[RecordedCall] = field(default_factory=list)
     tools: Mapping[str, ToolUse] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
     returns: dict[str, Returned] = field(default_factory=dict)

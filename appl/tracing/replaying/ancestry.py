@@ -10,45 +10,46 @@ from dataclasses import replace
 from pathlib import Path
 
 from appl.errors import TraceError
-from appl.tracing.reading.runs import finished
 from appl.tracing.reading.trace import RecordedCall, Trace
 
 _GENERATIONS = 20
 
 
 def with_ancestors(trace: Trace, home: Path | None = None) -> Trace:
-    """*trace* with the answers of calls that its run did not come to, or did not make.
+    """*trace* with the answers of calls that its run did not come to, or asked otherwise.
 
     They are those of the run of which it is a rerun, and so on. The trace is changed in place. What
-    is added counts as something that nobody was told of. A finished run of fewer calls than are
-    known has nothing to add, and is not read.
+    is added counts as something that nobody was told of. Where a call has an answer to another
+    question there, that is one of ``others``: an edit that is taken back finds it again.
     """
     header: Mapping[str, object] = trace.header
+    known = {(call.content, call.n, call.sample) for call in trace.calls}
     for _ in range(_GENERATIONS):
         path = _parent(trace.path, header)
         if path is None or trace.key is not None:  # digests of private runs say nothing elsewhere
             break
         try:
-            summary = finished(path)
-            if summary is not None and summary.totals.get("calls", 0) <= len(trace.calls):
-                header = summary.header
-                continue
             parent = Trace.open(path, home=home)
         except (TraceError, OSError):
             break
         header = parent.header
         if parent.key is None:
-            _add(trace, parent)
+            _add(trace, parent, known)
     return trace
 
 
-def _add(trace: Trace, parent: Trace) -> None:
-    """Add the answers of *parent* that *trace* has not."""
+def _add(trace: Trace, parent: Trace, known: set[tuple[bytes, int, int]]) -> None:
+    """Add the answers of *parent* to questions that are not *known* yet."""
     by_address: dict[str, RecordedCall] = dict(trace.by_address)
     for call in parent.calls:
-        mine = by_address.get(call.address)
-        if call.outcome == "answered" and (mine is None or mine.outcome != "answered"):
+        if call.outcome != "answered":
+            continue
+        mine, question = by_address.get(call.address), (call.content, call.n, call.sample)
+        if mine is None or mine.outcome != "answered":
             by_address[call.address] = replace(call, delivered=None, shown=[])
+        elif question not in known:
+            trace.others.append(replace(call, delivered=None, shown=[]))
+        known.add(question)
     trace.by_address, trace.calls = by_address, list(by_address.values())
 
 

@@ -115,7 +115,7 @@ class Rerunner(Recall):
         self._sent: set[str] = set()  # live calls that somebody was asked
         self._slow: set[str] = set()  # of these, those that are not waited for any more
         self._by_content: dict[bytes, list[RecordedCall]] = defaultdict(list)
-        for call in filter(self._is_worth, self.trace.calls):
+        for call in filter(self._is_worth, [*self.trace.calls, *self.trace.others]):
             self._by_content[call.content].append(call)
 
     def _is_worth(self, call: RecordedCall) -> bool:
