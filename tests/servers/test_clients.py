@@ -31,7 +31,7 @@ KNOWN = {
 }
 """Who asks, and what holds it to the rule."""
 
-SERVING = "backends/appl_backends/embedded/server"
+SERVING = ("backends/appl_backends/embedded/server", "appl/parts/serving", "appl/parts/web")
 
 
 def asking(file: Path) -> set[str]:

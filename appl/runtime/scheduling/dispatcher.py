@@ -295,7 +295,8 @@ class Dispatcher:
             ledger is not None and ledger.late is not None
         )
         loan = None
-        if not counted and traffic.rate is None and not (self.connecting and self.connects):
+        connecting = self.connecting
+        if not counted and traffic.rate is None and (connecting is None or not connecting.needed):
             paused = admission is not None and admission.paused
             loan = None if paused else traffic.lend_slot(question.request.model)
         if loan is None:

@@ -83,7 +83,8 @@ class Scheduler:
     def ready(self, call: Call) -> None:
         """Put *call*, which has its request, into the queue."""
         dispatcher = self.dispatcher
-        if (dispatcher.connecting and dispatcher.connects) or dispatcher.outages:
+        connecting = dispatcher.connecting
+        if (connecting is not None and connecting.needed) or dispatcher.outages:
             dispatcher.expect(call)
         if call.batches is not None:  # it is sent with others, and has no place in the order
             call.batches.enter(call, self)

@@ -45,7 +45,7 @@ class Written:
 
 
 class DecodingAllowance:
-    """A number of bytes that may be *taken*, ``most`` in all; ``spend`` takes some.
+    """At most ``most`` bytes, of which so many are ``used``; ``spend`` uses some.
 
     ``list_hook`` and ``map_hook`` are called with each list and map as it is made.
     """

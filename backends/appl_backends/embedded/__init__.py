@@ -52,7 +52,6 @@ from appl_backends.embedded.worker import EngineThread
 from appl_backends.option_scores import scored
 
 if TYPE_CHECKING:
-    from appl.backend.tokens import Kept
     from appl_backends.embedded.adapters import Adapter
     from appl_backends.embedded.drafts import DraftCursor, Drafts
 
@@ -113,7 +112,7 @@ class Embedded:
         threads: int | None = 1,
         ahead: bool = True,
         adapters: Mapping[str, str | os.PathLike[str]] | None = None,
-        tokens: Kept = None,
+        tokens: Literal["ids", "logprobs"] | None = None,
     ) -> None:
         if min(max_tokens, max_batch, chunk, cache_tokens, row_tokens) < 1:
             raise InvalidOption("max_tokens, max_batch, chunk and memory sizes must be positive")

@@ -18,7 +18,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from appl.backend import (
     UNCONDITIONAL,
@@ -55,7 +55,6 @@ from appl_backends.sglang.tools import Offer, offer_of
 from appl_backends.sglang.wire import STOP_S, Wire
 
 if TYPE_CHECKING:
-    from appl.backend.tokens import Kept
     from appl.runtime.scheduling.order import CallQueue, Order
     from appl_backends.sglang.adapters import Adapters
 
@@ -120,7 +119,7 @@ class SGLang:
         max_tokens: int | None = None,
         connections: int = 1024,
         connect_timeout: float = 10.0,
-        tokens: Kept = None,
+        tokens: Literal["ids", "logprobs"] | None = None,
         advise: Callable[[str], None] | None = None,
         adapters: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
