@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -161,9 +162,19 @@ def serve(options: Options) -> int:
         say(f"appl: {error}")
         return USAGE
     except (ApplError, OSError, OverflowError) as error:
-        say(f"appl serve: {error}")
+        say(f"appl serve: {start_error(error, options)}")
         return USAGE
     return OK
+
+
+def start_error(error: Exception, options: Options) -> str:
+    """The reason why a server did not start."""
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return (
+            f"another program listens on port {options.port} of {options.host}; "
+            "give another --port, or leave it out for a free one"
+        )
+    return str(error)
 
 
 def _serve(options: Options) -> None:

@@ -17,7 +17,7 @@ from appl.cli.commands import Options, appl_command, argument, combined, option,
 from appl.cli.exits import OK, USAGE
 from appl.cli.overrides import budget_of, settings
 from appl.cli.parameters import late
-from appl.cli.serve import ADMIN_VARIABLE, KEY_VARIABLE
+from appl.cli.serve import ADMIN_VARIABLE, KEY_VARIABLE, start_error
 from appl.cli.target import Target, UsageError, load, load_module, parse
 from appl.cli.terminal import counted, out, say
 from appl.config.schedule import TABLES
@@ -141,7 +141,7 @@ def command(given: Options) -> int:
                 process.serve(functions, common, keys, ready, limits=limits, network=network)
             )
     except (OSError, OverflowError, MissingExtra) as error:
-        say(f"appl serve: {error}")
+        say(f"appl serve: {start_error(error, given)}")
         return USAGE
     return OK
 

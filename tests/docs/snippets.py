@@ -5,7 +5,8 @@
 * ``console`` blocks hold commands behind ``$ `` and what they print; ``...`` stands for any text.
   In a block ``console vary`` digits, names of runs and the width of columns may differ.
   A line ``^C`` below a command interrupts it once it has recorded some answers. A command that ends
-  in ``&`` goes on beside the next ones, which begin once it has recorded some answers.
+  in ``&`` goes on beside the next ones, which begin once it has printed what stands below it, or,
+  where nothing does, has recorded some answers. Port 8000 of this machine stands for a free one.
 * Blocks of any other language are not looked at.
 """
 
@@ -27,6 +28,7 @@ from appl.tracing import Trace
 
 _FENCE = re.compile(r"^( *)```(\w*)(.*)$")
 _TITLE = re.compile(r'title="([^"]+)"')
+PORT_OPTION, ADDRESS = "--port 8000", "127.0.0.1:8000"
 SECONDS = 60
 ROOT = Path(__file__).parents[2]
 
@@ -62,11 +64,15 @@ def blocks(page: str) -> Iterator[Block]:
         yield Block(language, name, start + 1, "\n".join(body) + "\n", "vary" in info.split())
 
 
-def run_page(page: Path, folder: Path, programs: Path) -> list[str]:
-    """Run the blocks of *page* in *folder* with *programs*; what went wrong, as text."""
-    shutil.copytree(ROOT / "examples", folder / "examples")
+def run_page(page: Path, folder: Path, programs: Path, *, sources: bool = True) -> list[str]:
+    """Run the blocks of *page* in *folder* with *programs*; what went wrong, as text.
+
+    Without *sources* the folder is empty, and the package is the one installed with *programs*.
+    """
+    if sources:
+        shutil.copytree(ROOT / "examples", folder / "examples")
     with tempfile.TemporaryDirectory(prefix="appl-") as sockets:
-        shell = Shell(folder, sockets, programs)
+        shell = Shell(folder, sockets, programs, sources)
         try:
             return list(_failures(page, shell))
         finally:
@@ -94,7 +100,9 @@ def _failures(page: Path, shell: Shell) -> Iterator[str]:
 def _console(page: Path, block: Block, shell: Shell) -> Iterator[str]:
     for command, expected in commands(block.text):
         if command.endswith("&"):
-            shell.start(command.removesuffix("&"))
+            printed = shell.start(command.removesuffix("&"), expected.count("\n"))
+            if not agrees(expected, printed, block.vary):
+                yield f"{page}:{block.line}: `{command}` printed\n{printed}\nand not\n{expected}"
             continue
         interrupted = expected.startswith("^C\n")
         expected = expected.removeprefix("^C\n")
@@ -148,9 +156,10 @@ class Shell:
     that of ``python``, ``appl`` and ``pytest``.
     """
 
-    def __init__(self, folder: Path, sockets: str, programs: Path) -> None:
+    def __init__(self, folder: Path, sockets: str, programs: Path, sources: bool) -> None:
         self.folder = folder
         self._beside: list[subprocess.Popen[str]] = []
+        self._port = ""
         path = os.pathsep.join(
             map(str, (programs, Path(sys.executable).parent, os.environ["PATH"]))
         )
@@ -159,18 +168,24 @@ class Shell:
             "PATH": path,
             "APPL_HOME": str(folder / ".appl"),
             "APPL_CTL_DIR": sockets,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "backends")]),
             "PYTHONUTF8": "1",
-            "PYTEST_PLUGINS": "appl.parts.pytest_plugin",  # as its entry point does where it is installed
             "NO_COLOR": "1",
             "COLUMNS": "120",
         }
+        self._environment.pop("PYTHONPATH", None)
+        if sources:
+            self._environment |= {
+                "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "backends")]),
+                "PYTEST_PLUGINS": "appl.parts.pytest_plugin",  # as its entry point does where it is installed
+            }
 
     def run(
         self, command: list[str], interrupted: bool = False
     ) -> subprocess.CompletedProcess[str]:
         """Run *command*; with *interrupted*, as if Ctrl-C was pressed after some answers."""
         answered = self._answered() if interrupted else 0
+        if self._port:
+            command = [word.replace(ADDRESS, f"127.0.0.1{self._port}") for word in command]
         process = self._popen(command, subprocess.PIPE)
         if interrupted:
             self._wait_for_answers(process, answered)
@@ -182,24 +197,36 @@ class Shell:
             raise
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
-    def start(self, command: str) -> None:
-        """Run *command* beside the next ones, and come back once it has recorded some answers."""
+    def start(self, command: str, lines: int) -> str:
+        """Run *command* beside the next ones; its first *lines* lines, for which it waits.
+
+        With no lines it waits until the command has recorded some answers.
+        """
         answered = self._answered()
-        process = self._popen(["bash", "-c", command], subprocess.DEVNULL)
+        command = command.replace(PORT_OPTION, "--port 0")
+        out = subprocess.PIPE if lines else subprocess.DEVNULL
+        process = self._popen(["bash", "-c", command], out, subprocess.DEVNULL)
         self._beside.append(process)
-        self._wait_for_answers(process, answered)
+        if not lines:
+            self._wait_for_answers(process, answered)
+            return ""
+        assert process.stdout is not None
+        printed = "".join(process.stdout.readline() for _ in range(lines))
+        if port := re.search(r"http://127\.0\.0\.1(:\d+)", printed):
+            self._port = port[1]
+        return printed
 
     def close(self) -> None:
         """End what still runs beside."""
         for process in self._beside:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            process.communicate()
 
-    def _popen(self, command: list[str], out: int) -> subprocess.Popen[str]:
+    def _popen(self, command: list[str], out: int, err: int | None = None) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            command, cwd=self.folder, env=self._environment, stdout=out, stderr=out, text=True,
-            start_new_session=True,
+            command, cwd=self.folder, env=self._environment, stdout=out, stderr=err or out,
+            text=True, start_new_session=True,
         )  # fmt: skip
 
     def _answered(self) -> int:

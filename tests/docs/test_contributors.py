@@ -106,4 +106,4 @@ def test_the_pictures_of_a_page_are_made_by_the_script(page: str) -> None:
     assert shown
     for picture in shown:
         assert (ROOT / page).parent.joinpath(picture).is_file(), picture
-        assert f'"{Path(picture).stem}":' in script, picture
+        assert f'"{Path(picture).stem}"' in script, picture

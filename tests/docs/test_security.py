@@ -80,9 +80,9 @@ HELD = {
     },
     "Callers of `appl serve`": {
         "A caller needs a key,": "serving/test_keys.py::test_no_route_opens_without_its_key",
-        "A page of another origin": "serving/test_fuzz.py::test_a_page_of_another_origin_gets_no_answer_with_or_without_keys",
-        "Requests are bounded before they": "serving/test_fuzz.py::test_large_bodies_are_refused_before_the_work",
-        "What a [served function] asks": "served/test_functions.py::test_answers_and_second_tries_need_the_admin_key",
+        "Requests from pages of another origin": "serving/test_fuzz.py::test_a_page_of_another_origin_gets_no_answer_with_or_without_keys",
+        "The size of a request": "serving/test_fuzz.py::test_large_bodies_are_refused_before_the_work",
+        "Questions that a [served function]": "served/test_functions.py::test_answers_and_second_tries_need_the_admin_key",
         "[Serving] has the details.": ADVICE,
         "The server speaks plain HTTP:": ADVICE,
     },

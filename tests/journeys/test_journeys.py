@@ -1,15 +1,21 @@
-"""Eleven first hours: from an empty folder, with the built wheel, in three commands or fewer."""
+"""From an empty folder, with the built wheel: eleven first hours, and the path that the docs show."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
+from pathlib import Path
 
 import nbformat
 
+from tests.docs.snippets import blocks, run_page
+
 from .place import KEY, MODEL, ROOT, Newcomer
 from .provider import provider
+
+PATH_PAGE = ROOT / "docs" / "from-nothing.md"
+MOST_ON_PATH = 8
 
 
 def facts(question: str) -> str:
@@ -262,3 +268,28 @@ def test_a_settings_file_of_appl(newcomer: Newcomer) -> None:
         out, _ = newcomer.types("python older.py")
     assert out == "The public one.\nThe local one.\n"
     assert (len(public.asks), len(local.asks)) == (1, 1)
+
+
+def test_every_command_of_the_path_prints_what_its_page_says(tmp_path: Path, loaded: Path) -> None:
+    """``.ci/run`` installs with the page's own command, and does the same."""
+    (tmp_path / "empty").mkdir()
+    assert run_page(PATH_PAGE, tmp_path / "empty", loaded, sources=False) == []
+
+
+def test_the_path_is_short_and_reaches_all_its_ends() -> None:
+    commands = [
+        line.removeprefix("$ ")
+        for each in blocks(PATH_PAGE.read_text("utf-8"))
+        for line in each.text.splitlines()
+        if each.language == "sh" or (each.language == "console" and line.startswith("$ "))
+    ]
+    assert len(commands) <= MOST_ON_PATH, commands
+    steps = iter(commands)
+    for end in ("pip install", "appl run", "appl trace view", "appl trace export-test", "pytest",
+                "appl serve", "curl"):  # fmt: skip
+        assert any(step.startswith(end) for step in steps), (end, commands)
+
+
+def test_the_program_of_the_path_is_that_of_the_readme() -> None:
+    titled = {each.title: each.text for each in blocks(PATH_PAGE.read_text("utf-8"))}
+    assert titled["first.py"] == block("first.py")

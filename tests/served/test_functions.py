@@ -258,3 +258,10 @@ def test_a_client_that_sends_slowly_holds_up_nobody(shared: Served) -> None:
     assert shared.call("ask", question="q").status_code == 200
     for link in links:
         link.close()
+
+
+def test_a_port_in_use_is_named_with_what_to_write(shared: Served, home: Home) -> None:
+    words = f"another program listens on port {shared.port} of 127.0.0.1; give another --port"
+    with pytest.raises(AssertionError, match=words):
+        home.start("--port", str(shared.port))
+    assert home.processes[0].wait() == 2

@@ -81,7 +81,7 @@ def test_what_cannot_be_served_is_said_in_a_sentence(
 ) -> None:
     port = shared.url.rpartition(":")[2]
     for arguments, words in (
-        (("--port", port), "address already in use"),
+        (("--port", port), f"another program listens on port {port} of 127.0.0.1"),
         (("--weights", "/nowhere"), "no model in /nowhere"),
         (("--max-batch", "0"), "positive"),
         (("--port", "99999"), "port"),
