@@ -160,7 +160,7 @@ def _show(found: Optimization) -> None:
     from appl.cli.evaluation import show_table
 
     _out(found.head())
-    show_table(found.after if found.texts else found.before)
+    show_table(found.shown)
     _out(found.notes())
 
 

@@ -59,8 +59,9 @@ class Optimization:
 
     ``texts`` are the new texts by component; empty where none was better. ``before`` and ``after``
     are the evaluations of the program as it was and as it is proposed, on data held out from the
-    search; ``after.differences`` compares them. ``train_before`` and ``train_after`` are those on
-    the cases of the search. ``ended`` says why the search ended. ``diff`` is the change of the
+    search; ``after.differences`` compares them. Without new texts, both are empty.
+    ``train_before`` and ``train_after`` are those on the cases of the search, on as many as it
+    took. ``ended`` says why the search ended. ``diff`` is the change of the
     source, ``write()`` applies it. As text it is a table, with the diff.
     """
 
@@ -69,6 +70,7 @@ class Optimization:
         program: Program,
         texts: Texts,
         proposals: Sequence[Proposal],
+        counts: tuple[int, int],
         train: tuple[Evaluation, Evaluation],
         held_out: tuple[Evaluation, Evaluation],
         use: tuple[Use, Use],
@@ -76,6 +78,7 @@ class Optimization:
         ended: str,
     ) -> None:
         self._program, self._texts, self.proposals = program, dict(texts), proposals
+        self._counts = counts
         self.train_before, self.train_after = train
         self.before, self.after = held_out
         self.use_before, self.use_after = use
@@ -117,16 +120,20 @@ class Optimization:
     def __str__(self) -> str:
         return "\n".join([*self.lines(), *([self.diff.rstrip("\n")] if self.diff else [])])
 
+    @property
+    def shown(self) -> Evaluation:
+        """The evaluation for the table: on data held out, or on the cases of the search."""
+        return self.after if self.texts else self.train_before
+
     def lines(self) -> Iterator[str]:
         """The table, and what it took, in lines."""
         yield from self.head()
-        yield from (self.after if self.texts else self.before).table()
+        yield from self.shown.table()
         yield from self.notes()
 
     def head(self) -> Iterator[str]:
         """What was optimised, in lines."""
-        train = len({each.id for each in self.train_before.samples})
-        held = len({each.id for each in self.before.samples})
+        train, held = self._counts
         taken = sum(not each.reason for each in self.proposals)
         count = len(self.proposals)
         yield (
@@ -139,10 +146,14 @@ class Optimization:
         name = self.before.names[0]
         if self.texts:
             first, last = self.train_before.mean(name), self.train_after.mean(name)
-            yield f"{name} on the cases to learn from: {first:.3f} before, {last:.3f} after"
+            few, many = (_cases(each) for each in (self.train_before, self.train_after))
+            yield (
+                f"{name} on cases to learn from: {first:.3f} before, on {few}; "
+                f"{last:.3f} after, on {many}"
+            )
             yield f"held out: {_use(self.use_before)} before, {_use(self.use_after)} after"
         else:
-            yield "no better text was found"
+            yield f"no better text was found; the table is of {_cases(self.train_before)} cases"
         spent = self.spent
         paid = ""
         if spent.cost or spent.cost_unknown:
@@ -190,6 +201,10 @@ def _use(use: Use) -> str:
     cases = max(use.cases, 1)
     cost = f", cost {total(round(use.cost / cases), 0)}" if use.cost else ""
     return f"{use.tokens / cases:.1f} tokens a case{cost}"
+
+
+def _cases(found: Evaluation) -> int:
+    return len({each.id for each in found.samples})
 
 
 def _data(found: Evaluation) -> dict[str, Any]:

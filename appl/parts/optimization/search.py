@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from appl.errors import BudgetExceeded, InvalidOption
 from appl.parts.evaluation.cases import cases_of
 from appl.parts.evaluation.plain import text as text_of
-from appl.parts.evaluation.report import Evaluation, Sample
+from appl.parts.evaluation.report import Evaluation, Sample, Usage
 from appl.parts.evaluation.sample_runs import evaluate
 from appl.parts.evaluation.scores import scorers_of
 from appl.parts.optimization.calls import Calls, Line
@@ -50,8 +50,12 @@ if TYPE_CHECKING:
 
 
 _UNLIMITED = 1 << 60  # calls
-_MARGIN = 1.5
-"""The part of the budget that the last evaluation has, in what the same one took before."""
+_KEPT = 2.5
+"""The part of the budget that the last evaluations have, of the program as it was and of the new
+one, in what the first cases took."""
+_FIRST = 2  # batches that are answered before the first proposal
+_CHANCE = 0.05  # of a sign test
+_USED = ("calls", "reused", "cost", "cost_unknown")
 _EARLIER = 2
 Steps = Generator[Callable[[], object], Any, Optimization]
 
@@ -170,23 +174,41 @@ def _rows(f: Callable[..., object], data: object) -> dict[str, Row]:
 
 @dataclass(slots=True)
 class _Candidate:
-    """A program with new texts: its evaluation on training cases, and its score by case.
+    """A program with new texts, and what is known of it on training cases.
 
+    ``known`` of the cases are answered, from the first on; ``samples`` and ``scores`` have them.
     ``places`` says where each text stands in the candidate's source; ``earlier`` are proposals that
     were not taken, by text, with the reasons.
     """
 
     number: int
     texts: dict[Key, str]
-    evaluation: Evaluation
-    scores: dict[str, float]
     places: Mapping[Key, Component]
+    known: int = 0
+    evaluations: list[Evaluation] = field(default_factory=list)
+    scores: dict[str, float] = field(default_factory=dict)
     earlier: dict[Key, list[tuple[str, str]]] = field(default_factory=dict)
 
     @property
-    def mean(self) -> float:
-        """The mean over all training cases."""
-        return fmean(self.scores.values()) if self.scores else 0.0
+    def samples(self) -> list[Sample]:
+        """The samples so far."""
+        return [sample for each in self.evaluations for sample in each.samples]
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """All of its evaluations as one."""
+        first, usages = self.evaluations[0], [each.usage for each in self.evaluations]
+        usage = Usage(*(sum(getattr(each, name) for each in usages) for name in _USED))
+        seconds = sum(each.seconds for each in self.evaluations)
+        return Evaluation(first.program, first.names, self.samples, usage, seconds)
+
+    def total(self, cases: Iterable[str], unknown: float = 0.0) -> float:
+        """The sum of its scores on *cases*, with *unknown* for each without one."""
+        return math.fsum(self.scores.get(case, unknown) for case in cases)
+
+    def failed(self) -> list[str]:
+        """The cases without the full score, of those that are answered."""
+        return [case for case, score in self.scores.items() if score < 1]
 
 
 class _OverBudget(Exception):
@@ -223,6 +245,11 @@ class _Search:
         self._proposals: list[Proposal] = []
         self._pool: list[_Candidate] = []
         self._tried: set[tuple[tuple[Key, str], ...]] = {()}
+        self._order = list(self._train)  # cases are answered in this order, as far as needed
+        rng.shuffle(self._order)
+        self._used: list[Key] = []
+        self._mine: set[Key] = set()
+        self._theirs: set[Key] = set()
 
     # -- the two ways to perform the steps
 
@@ -272,29 +299,21 @@ class _Search:
         self._calls = calls = stack.enter_context(Calls(frame))
         total = stack.enter_context(budget(**(self._limits or {"calls": _UNLIMITED})))
         first = yield from self._first()
-        spent = total.spent
-        before = yield from self._evaluated({}, self._held)
-        reserve = _difference(total.spent, spent)
-        self._used = self._components(first)
-        self._pool = [first]
-        with budget(**self._left(total.spent, reserve)):
+        with budget(**self._left(total.spent, first.known)):
             ended = yield from self._searched()
-        best = max(self._pool, key=lambda each: (each.mean, -each.number))
-        after, refused = before, False
+        best = self._leader()
+        before = after = Evaluation(first.evaluation.program, first.evaluation.names, (), Usage())
         if best.number:
-            with self._program.using(best.texts):
-                calls.refusal = None
-                after = yield partial(
-                    self._evaluate, self._f, list(self._held.values()), scores=self._scores,
-                    against=before, progress=self._progress,
-                )  # fmt: skip
-                refused = calls.refusal is not None
-        if refused:
-            ended += "; the budget did not suffice for all cases that are held out"
+            before = yield from self._held_out({}, None)
+            refused = calls.refusal is not None
+            after = yield from self._held_out(best.texts, before)
+            if refused or calls.refusal is not None:
+                ended += "; the budget did not suffice for all cases that are held out"
         return Optimization(
             self._program,
             best.texts,
             self._proposals,
+            (len(self._order), len(self._held)),
             (first.evaluation, best.evaluation),
             (before, after),
             (self._use(before), self._use(after)),
@@ -303,40 +322,62 @@ class _Search:
         )
 
     def _first(self) -> Generator[Callable[[], object], Any, _Candidate]:
-        """The program as it is."""
-        places = {each.key: each for each in self._program.components}
-        found = yield from self._evaluated({}, self._train)
-        return _Candidate(0, {}, found, self._by_case(found), places)
-
-    def _evaluated(
-        self, texts: dict[Key, str], rows: Mapping[str, Row]
-    ) -> Generator[Callable[[], object], Any, Evaluation]:
-        """The evaluation of the program as it is. Raises ``BudgetExceeded``."""
-        self._calls.refusal = None
-        found: Evaluation = yield partial(
-            self._evaluate, self._f, list(rows.values()), scores=self._scores,
-            progress=self._progress,
-        )  # fmt: skip
-        if self._calls.refusal is not None:
-            refusal = self._calls.refusal
-            refusal.add_note(
-                f"the budget does not suffice to evaluate the program as it is, on {len(rows)} "
-                "cases; nothing was proposed"
+        """The program as it is, on the first few cases. Raises ``BudgetExceeded``."""
+        first = _Candidate(0, {}, {each.key: each for each in self._program.components})
+        self._pool = [first]
+        while not self._used and first.known < len(self._order):
+            try:
+                yield from self._grown(first)
+            except _OverBudget:
+                refusal = self._calls.refusal
+                assert refusal is not None
+                refusal.add_note(
+                    "the budget does not suffice to evaluate the program as it is, on "
+                    f"{len(self._order)} cases; nothing was proposed"
+                )
+                raise refusal from None
+        if not self._used:
+            raise InvalidOption(
+                f"optimize({getattr(self._f, '__name__', 'f')}): none of the texts that can be "
+                "changed stood in a prompt of the cases"
             )
-            raise refusal
-        return found
+        return first
+
+    def _held_out(
+        self, texts: dict[Key, str], against: Evaluation | None
+    ) -> Generator[Callable[[], object], Any, Evaluation]:
+        """The evaluation on the cases held out.
+
+        Of the program that others are measured *against*, it is without samples that the budget
+        has refused, so that no other is better for them.
+        """
+        self._calls.refusal = None
+        with self._program.using(texts):
+            found: Evaluation = yield partial(
+                self._evaluate, self._f, list(self._held.values()), scores=self._scores,
+                against=against, progress=self._progress,
+            )  # fmt: skip
+        if against is not None or self._calls.refusal is None:
+            return found
+        samples = [each for each in found.samples if each.error is None and not each.errors]
+        return Evaluation(found.program, found.names, samples, found.usage, found.seconds)
 
     def _searched(self) -> Generator[Callable[[], object], Any, str]:
         """Propose and try until there is a reason to end, which is returned in words."""
+        try:
+            ended = yield from self._proposed()
+            yield from self._settled()
+        except (_OverBudget, BudgetExceeded):
+            return "the budget is used up"
+        return ended
+
+    def _proposed(self) -> Generator[Callable[[], object], Any, str]:
         for number in range(1, self._most + 1):
-            best = max(self._pool, key=lambda each: each.mean)
-            if all(score >= 1 for score in best.scores.values()):
-                return "all cases to learn from have the full score"
-            parent = self._parent()
-            try:
-                proposal = yield from self._tried_one(number, parent)
-            except (_OverBudget, BudgetExceeded):
-                return "the budget is used up"
+            leader, parent = self._leader(), self._parent()
+            for each in (leader, parent):
+                if not (yield from self._failures(each, 1)):
+                    return "all cases to learn from have the full score"
+            proposal = yield from self._tried_one(number, parent)
             self._proposals.append(proposal)
             self._say(proposal.line())
             news = [
@@ -350,7 +391,9 @@ class _Search:
         self, number: int, parent: _Candidate
     ) -> Generator[Callable[[], object], Any, Proposal]:
         """Propose a text for one component of *parent*, and try it."""
-        batch = self._chosen(parent)
+        failed = yield from self._failures(parent, self._batch)
+        self._rng.shuffle(failed)
+        batch = failed[: self._batch]
         component = self._component(parent, batch)
         reflection = self._reflection(parent, component, batch)
         try:
@@ -376,23 +419,29 @@ class _Search:
             return made(None, None, None, reason)
         self._tried.add(tuple(sorted(texts.items())))
         with self._program.using(texts) as places:
-            found = yield from self._scored(batch)
-            scores = self._by_case(found)
-            before, after = (
-                [each.get(case, 0.0) for case in batch] for each in (parent.scores, scores)
-            )
-            if sum(after) <= sum(before):
-                earlier.append(
-                    (text, f"Its mean score was {fmean(after):.3f} for {fmean(before):.3f}.")
-                )
-                return made(fmean(before), fmean(after), None, "it is no better there")
-            whole = yield from self._scored(self._train)
-        new = _Candidate(len(self._pool), texts, whole, self._by_case(whole), places)
+            new = _Candidate(len(self._pool), texts, places)
+            yield from self._scored(new, batch)
+            before, after = (each.total(batch) / len(batch) for each in (parent, new))
+            if after <= before:
+                earlier.append((text, f"Its mean score was {after:.3f} for {before:.3f}."))
+                return made(before, after, None, "it is no better there")
+            yield from self._raced(new, parent.known)
+        mean = new.total(new.scores) / max(len(new.scores), 1)
+        if new.known < parent.known:
+            earlier.append((text, f"It was better there, but {mean:.3f} on {len(new.scores)}."))
+            return made(before, after, mean, "on more cases, it cannot reach the best one")
         self._pool.append(new)
-        return made(fmean(before), fmean(after), new.mean, "")
+        return made(before, after, mean, "")
 
-    def _scored(self, cases: Iterable[str]) -> Generator[Callable[[], object], Any, Evaluation]:
-        """The evaluation of the present candidate on training *cases*. Raises ``_OverBudget``."""
+    # -- what is answered, and how far
+
+    def _scored(
+        self, candidate: _Candidate, cases: Sequence[str]
+    ) -> Generator[Callable[[], object], Any, None]:
+        """Answer training *cases* with the present texts, those of *candidate*.
+
+        Raises ``_OverBudget``.
+        """
         self._calls.refusal = None
         rows = [self._train[case] for case in cases]
         found: Evaluation = yield partial(
@@ -400,58 +449,135 @@ class _Search:
         )
         if self._calls.refusal is not None:
             raise _OverBudget
-        return found
+        candidate.evaluations.append(found)
+        candidate.scores |= self._by_case(found)
+        self._note_components(candidate, found)
+
+    def _grown(
+        self, candidate: _Candidate, known: int = 0
+    ) -> Generator[Callable[[], object], Any, None]:
+        """Have *candidate* answer the cases up to *known*, by default twice as many as so far."""
+        known = min(max(known or 2 * candidate.known, _FIRST * self._batch), len(self._order))
+        cases = self._order[candidate.known : known]
+        with self._program.using(candidate.texts):
+            yield from self._scored(candidate, cases)
+        candidate.known = known
+
+    def _failures(
+        self, candidate: _Candidate, count: int
+    ) -> Generator[Callable[[], object], Any, list[str]]:
+        """The cases that *candidate* fails: at least *count*, if there are so many."""
+        while len(failed := candidate.failed()) < count and candidate.known < len(self._order):
+            yield from self._grown(candidate)
+        return failed
+
+    def _raced(self, new: _Candidate, known: int) -> Generator[Callable[[], object], Any, None]:
+        """Have *new* answer the cases up to *known*, as long as it has a chance.
+
+        It has none, and is not known so far, if it is nowhere better than all others, and would
+        not be better than each on the whole if it had the full score from there on.
+        """
+        others = [each for each in self._pool if each.known >= known]
+        cases, done = self._order[:known], {each.id for each in new.samples}
+        left, block = [case for case in cases if case not in done], self._batch
+        while True:
+            front = {case: max(each.scores.get(case, 0.0) for each in others) for case in cases}
+            if all(new.scores.get(case, 0.0) <= best for case, best in front.items()) and any(
+                new.total(cases, unknown=1.0) <= each.total(cases) for each in others
+            ):
+                return
+            if not left:
+                new.known = known
+                return
+            yield from self._scored(new, left[:block])
+            left, block = left[block:], 2 * block
+
+    def _settled(self) -> Generator[Callable[[], object], Any, None]:
+        """Have candidates answer more cases until it is clear which one is the best."""
+        while True:
+            leader = self._leader()
+            for other in self._pool:
+                if other is not leader and not self._is_decided(leader, other):
+                    known = max(leader.known, other.known)
+                    if leader.known == other.known:
+                        known *= 2
+                    for each in (leader, other):
+                        if each.known < min(known, len(self._order)):
+                            yield from self._grown(each, known)
+                    break
+            else:
+                return
+
+    def _is_decided(self, leader: _Candidate, other: _Candidate) -> bool:
+        """Whether more cases are not needed to say that *leader* is the better one.
+
+        They are not if no answers could make the *other* better, or by a sign test.
+        """
+        count = len(self._order)
+        if min(leader.known, other.known) == count:
+            return True
+        if leader.total(self._order) >= other.total(self._order, unknown=1.0):
+            return True
+        pairs = [
+            (leader.scores.get(case, 0.0), other.scores.get(case, 0.0))
+            for case in self._order[: min(leader.known, other.known)]
+        ]
+        better, worse = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
+        changed = better + worse
+        as_good = sum(math.comb(changed, count) for count in range(better, changed + 1))
+        return as_good < _CHANCE * 2.0**changed
 
     # -- choices
 
+    def _leader(self) -> _Candidate:
+        """The candidate with the highest score, on the cases that both of two have answered."""
+        best, *others = self._pool
+        for each in others:
+            both = self._order[: min(best.known, each.known)]
+            if each.total(both) > best.total(both):
+                best = each
+        return best
+
     def _parent(self) -> _Candidate:
-        """A candidate that is the best one for some case: more often, the more they are."""
+        """A candidate that is the best one for some case: more often, the more they are.
+
+        None that another one equals or surpasses everywhere.
+        """
+        front = [
+            each for each in self._pool if not any(_dominates(other, each) for other in self._pool)
+        ]
         wins: Counter[int] = Counter()
-        for case in self._train:
-            best = max(each.scores.get(case, 0.0) for each in self._pool)
-            wins.update(each.number for each in self._pool if each.scores.get(case, 0.0) == best)
+        for case in self._order:
+            best = max(each.scores.get(case, -1.0) for each in front)
+            wins.update(each.number for each in front if each.scores.get(case) == best)
         names = sorted(wins)
         number = self._rng.choices(names, [wins[name] for name in names])[0]
         return self._pool[number]
 
-    def _chosen(self, parent: _Candidate) -> list[str]:
-        """Cases to reflect on: mostly such as *parent* fails, and one that it does not."""
-        scores = {case: parent.scores.get(case, 0.0) for case in self._train}
-        failed = [case for case, score in scores.items() if score < 1]
-        others = [case for case, score in scores.items() if score >= 1]
-        self._rng.shuffle(failed)
-        self._rng.shuffle(others)
-        good = 1 if others and self._batch > 1 else 0
-        chosen = failed[: self._batch - good]
-        return chosen + others[: self._batch - len(chosen)]
-
     def _component(self, parent: _Candidate, batch: Sequence[str]) -> Component:
         """The text to change: one in prompts of the *batch* that was changed least often so far."""
-        lines = self._lines(self._samples(parent.evaluation, batch))
+        lines = self._lines(self._samples(parent, batch))
         mine = [parent.places[key] for key in self._used]
         used = [each for each in mine if _stands_in(each, lines)] or mine
         chosen = min(used, key=lambda each: self._turns[each.key])  # the first of several
         self._turns[chosen.key] += 1
         return chosen
 
-    def _components(self, first: _Candidate) -> list[Key]:
-        """The texts that stand in prompts of the program, and in none of its scores."""
-        addresses = [each.address for each in first.evaluation.samples]
+    def _note_components(self, candidate: _Candidate, found: Evaluation) -> None:
+        """Note which texts stood in prompts of the program, and which in those of its scores."""
+        addresses = [each.address for each in found.samples]
         mine: set[Line] = set()
         theirs: set[Line] = set()
         for call in self._calls.below(addresses):
             below = self._below(call.address, addresses)
             (theirs if below.startswith(tuple(self._judges)) else mine).update(call.lines)
-        every = self._program.components
-        found = [
-            each.key for each in every if _stands_in(each, mine) and not _stands_in(each, theirs)
-        ]
-        if not found:
-            raise InvalidOption(
-                f"optimize({getattr(self._f, '__name__', 'f')}): none of the texts that can be "
-                "changed stood in a prompt of the cases"
-            )
-        return found
+        for key, place in candidate.places.items():
+            if _stands_in(place, mine):
+                self._mine.add(key)
+            if _stands_in(place, theirs):
+                self._theirs.add(key)
+        every = [each.key for each in self._program.components]
+        self._used = [key for key in every if key in self._mine - self._theirs]
 
     def _below(self, address: str, samples: Iterable[str]) -> str:
         """The part of a call's *address* below its sample."""
@@ -473,9 +599,9 @@ class _Search:
                 values.setdefault(each.id, []).append(score)
         return {case: fmean(scores) for case, scores in values.items()}
 
-    def _samples(self, found: Evaluation, cases: Iterable[str]) -> list[Sample]:
+    def _samples(self, candidate: _Candidate, cases: Iterable[str]) -> list[Sample]:
         wanted = set(cases)
-        return [each for each in found.samples if each.id in wanted]
+        return [each for each in candidate.samples if each.id in wanted]
 
     def _lines(self, samples: Iterable[Sample]) -> set[Line]:
         addresses = [each.address for each in samples]
@@ -484,9 +610,8 @@ class _Search:
     def _reflection(
         self, parent: _Candidate, component: Component, batch: Sequence[str]
     ) -> Reflection:
-        by_case = {each.id: each for each in reversed(self._samples(parent.evaluation, batch))}
-        failed = [case for case in batch if parent.scores.get(case, 0.0) < 1]
-        examples = [self._example(by_case[case], component) for case in failed if case in by_case]
+        by_case = {each.id: each for each in reversed(self._samples(parent, batch))}
+        examples = [self._example(by_case[case], component) for case in batch]
         earlier = parent.earlier.get(component.key, [])[-_EARLIER:]
         return Reflection(
             component.function, component.text, component.placeholders, examples, earlier
@@ -518,15 +643,19 @@ class _Search:
 
     # -- amounts
 
-    def _left(self, spent: Amounts, reserve: Amounts) -> dict[str, Any]:
-        """The budget of the search: what is left, without what the last evaluation will need."""
+    def _left(self, spent: Amounts, count: int) -> dict[str, Any]:
+        """The budget of the search: what is left, without what the last evaluations will need.
+
+        *spent* is what the program took for *count* cases.
+        """
         if not self._limits:
             return {"calls": _UNLIMITED}
         left: dict[str, Any] = {}
         for name, limit in self._limits.items():
-            used, kept = getattr(spent, name) or 0, getattr(reserve, name) or 0
+            used = getattr(spent, name) or 0
             unit = 1e6 if name == "cost" else 1
-            amount = limit - (used + math.ceil(_MARGIN * kept)) / unit
+            kept = math.ceil(_KEPT * used * len(self._held) / count)
+            amount = limit - (used + kept) / unit
             left[name] = max(amount, 0) if name == "cost" else max(math.floor(amount), 0)
         return left
 
@@ -538,8 +667,10 @@ class _Search:
             self._tell(f"appl: {line}")
 
 
-def _difference(after: Amounts, before: Amounts) -> Amounts:
-    return Amounts(*((a or 0) - (b or 0) for a, b in zip(after, before, strict=True)))
+def _dominates(one: _Candidate, other: _Candidate) -> bool:
+    """Whether *one* is as good as the *other* on all that this has answered, and better on some."""
+    pairs = [(one.scores.get(case, -1.0), score) for case, score in other.scores.items()]
+    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
 def _stands_in(component: Component, lines: Iterable[Line]) -> bool:
