@@ -1,7 +1,8 @@
 """The calls of an optimisation: what they said, what they took, and answers that are used again.
 
-Invariant: an answer is used again only at the same place of the same sample, for the same content:
-two samples, or two calls of one prompt, never share an answer.
+Invariant: an answer is used again only for the same content, and at the same place of the same
+sample: two samples, or two calls of one prompt, never share an answer. At temperature 0 they would
+have the same one, so all samples of one number share it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
+from appl.backend import Sampling
 from appl.errors import BudgetExceeded
 from appl.prompt import Messages
 from appl.prompt.origin import line_of
@@ -62,7 +64,7 @@ class Spending:
 class SeenCall:
     """A call of a sample: its prompt, its answer, and the source lines that are in the prompt.
 
-    ``tokens`` and ``cost`` are what it takes, also where an earlier candidate has paid for it.
+    ``content`` is what calls that share an answer have in common.
     """
 
     address: str
@@ -123,7 +125,7 @@ class Calls:
             self._amend(call)
         place = self._place(call.address)
         if place and call.cache is None and call.batches is None:
-            name = f"{self._prefix}{place}"
+            name = f"{self._prefix}{_sharing(place, call.sampling)}"
             store = self._stores.setdefault(name, _PlaceAnswers(name))
             call.cache = self._frame.run.dispatch.cache(store)
 
@@ -140,7 +142,9 @@ class Calls:
             if place := self._place(event.address):
                 request = event.request
                 self._seen[event.address] = SeenCall(
-                    event.address, request.messages, (place, request.digest)
+                    event.address,
+                    request.messages,
+                    (_sharing(place, request.sampling), request.digest),
                 )
         elif isinstance(event, CallEnded) and event.address.startswith(self._prefix):
             self._ended(event)
@@ -162,7 +166,7 @@ class Calls:
             call.answer = "".join(each.text for each in response.samples[:1])
             if not is_reused:
                 self._paid[call.content] = tokens, cost
-            call.tokens, call.cost = self._paid.get(call.content, (tokens, cost))
+            call.tokens, call.cost = tokens, cost
         is_candidate = bool(self._place(event.address))
         with self._lock:
             self._spent[is_candidate] += spent
@@ -186,6 +190,18 @@ class Calls:
         """The calls of the samples at *addresses*."""
         starts = tuple(f"{address}/" for address in addresses)
         yield from (call for call in self._seen.values() if call.address.startswith(starts))
+
+    def taken(self, call: SeenCall) -> tuple[int, int | None]:
+        """The tokens and the cost of *call*, also where another one has paid for its answer."""
+        return self._paid.get(call.content, (call.tokens, call.cost))
+
+
+def _sharing(place: str, sampling: Sampling) -> str:
+    """The name of the calls that share answers with one at *place*."""
+    if sampling.temperature != 0:
+        return place
+    sample = place.partition("/")[0]
+    return f"sample {sample.rpartition('.')[2]}"
 
 
 def _lines_of(messages: Messages | None) -> Iterator[Line]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from appl.runtime.answers.generate import gen
 from appl.runtime.function import ppl
 
-_LONGEST = 2000
+_LONGEST = 1000  # characters of a value
 _MOST = 4000  # tokens of an answer: a budget reserves them
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 
@@ -21,8 +21,9 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 class Example:
     """A case of the reflection, in texts: its calls whose prompts have the text, with answers.
 
-    A prompt is shown with the values of the text's placeholders in place of the text, ``input`` is
-    what no such prompt shows. ``answer`` is the program's, ``error`` is in words.
+    A prompt is shown with the values of the text's placeholders in place of the text. ``input`` is
+    that of a case without such calls: no text can bring in what its placeholders do not hold.
+    ``answer`` is the program's, ``error`` is in words.
     """
 
     input: str
@@ -54,28 +55,27 @@ def propose(reflection: Reflection, model: str | None = None) -> str:
     f"You improve the prompts of a program. Its function {reflection.function} says to a model:"
     f"```\n{reflection.text}\n```"
     for number, example in enumerate(reflection.examples, 1):
-        f"## Case {number}, scores: {example.scores}"
+        f"## Case {number}: {example.scores}"
         if example.input:
             f"input: {_short(example.input)}"
         for prompt, answer in example.calls:
             f"{_short(prompt)}"
-            f"answer: {_short(answer)}"
+            f"answer: {_short(answer.strip())}"
         if example.error:
-            f"The program failed: {_short(example.error)}"
-        elif example.answer not in [answer for _, answer in example.calls]:
-            f"result of the program: {_short(example.answer)}"
+            f"failed: {_short(example.error)}"
+        elif not any(said.strip() and said.strip() in example.answer for _, said in example.calls):
+            f"result: {_short(example.answer)}"
         f"wanted: {_short(example.target)}"
     if reflection.earlier:
-        "## Tried before, and no better"
+        "## Tried, no better"
         for text, reason in reflection.earlier:
-            f"```\n{text}\n```\n{reason}"
-    "## Your task"
-    "Find out why scores are low, and write a text in place of that at the top. Tell the model "
-    "what it has to know of such tasks, and in which form to answer; not only for these cases."
+            f"```\n{_short(text)}\n```\n{reason}"
+    "## Task"
+    "Write a better text in place of the first: what the model has to know of all such tasks, and "
+    "in which form to answer."
     if reflection.placeholders:
-        names = " ".join(reflection.placeholders)
-        f"Keep these placeholders for values, each exactly so often: {names}"
-    "Write the new text alone, between lines of three backticks."
+        f"Keep each of these exactly as often: {' '.join(reflection.placeholders)}"
+    "Answer with the text alone, between lines of three backticks."
     return gen(model, max_tokens=_MOST)
 
 

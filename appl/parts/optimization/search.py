@@ -53,6 +53,7 @@ _UNLIMITED = 1 << 60  # calls
 _KEPT = 2.5
 """The part of the budget that the last evaluations have, of the program as it was and of the new
 one, in what the first cases took."""
+_SHOWN = 3  # cases, to the proposer
 _FIRST = 2  # batches that are answered before the first proposal
 _CHANCE = 0.05  # of a sign test
 _USED = ("calls", "reused", "cost", "cost_unknown")
@@ -425,7 +426,7 @@ class _Search:
             if after <= before:
                 earlier.append((text, f"Its mean score was {after:.3f} for {before:.3f}."))
                 return made(before, after, None, "it is no better there")
-            yield from self._raced(new, parent.known)
+            yield from self._raced(new, parent)
         mean = new.total(new.scores) / max(len(new.scores), 1)
         if new.known < parent.known:
             earlier.append((text, f"It was better there, but {mean:.3f} on {len(new.scores)}."))
@@ -471,17 +472,24 @@ class _Search:
             yield from self._grown(candidate)
         return failed
 
-    def _raced(self, new: _Candidate, known: int) -> Generator[Callable[[], object], Any, None]:
-        """Have *new* answer the cases up to *known*, as long as it has a chance.
+    def _raced(
+        self, new: _Candidate, parent: _Candidate
+    ) -> Generator[Callable[[], object], Any, None]:
+        """Have *new* answer the cases that *parent* has answered, as long as it has a chance.
 
-        It has none, and is not known so far, if it is nowhere better than all others, and would
-        not be better than each on the whole if it had the full score from there on.
+        It has none, and is not known so far, if it is worse than *parent* by a sign test; or if it
+        is nowhere better than all others, and would not be better than each on the whole if it had
+        the full score from there on.
         """
+        known = parent.known
         others = [each for each in self._pool if each.known >= known]
         cases, done = self._order[:known], {each.id for each in new.samples}
         left, block = [case for case in cases if case not in done], self._batch
         while True:
             front = {case: max(each.scores.get(case, 0.0) for each in others) for case in cases}
+            answered = [case for case in cases if case in done]
+            if _is_better(parent, new, answered):
+                return
             if all(new.scores.get(case, 0.0) <= best for case, best in front.items()) and any(
                 new.total(cases, unknown=1.0) <= each.total(cases) for each in others
             ):
@@ -490,6 +498,7 @@ class _Search:
                 new.known = known
                 return
             yield from self._scored(new, left[:block])
+            done.update(left[:block])
             left, block = left[block:], 2 * block
 
     def _settled(self) -> Generator[Callable[[], object], Any, None]:
@@ -518,14 +527,7 @@ class _Search:
             return True
         if leader.total(self._order) >= other.total(self._order, unknown=1.0):
             return True
-        pairs = [
-            (leader.scores.get(case, 0.0), other.scores.get(case, 0.0))
-            for case in self._order[: min(leader.known, other.known)]
-        ]
-        better, worse = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
-        changed = better + worse
-        as_good = sum(math.comb(changed, count) for count in range(better, changed + 1))
-        return as_good < _CHANCE * 2.0**changed
+        return _is_better(leader, other, self._order[: min(leader.known, other.known)])
 
     # -- choices
 
@@ -611,7 +613,8 @@ class _Search:
         self, parent: _Candidate, component: Component, batch: Sequence[str]
     ) -> Reflection:
         by_case = {each.id: each for each in reversed(self._samples(parent, batch))}
-        examples = [self._example(by_case[case], component) for case in batch]
+        samples = _different([by_case[case] for case in batch])[:_SHOWN]
+        examples = [self._example(each, component) for each in samples]
         earlier = parent.earlier.get(component.key, [])[-_EARLIER:]
         return Reflection(
             component.function, component.text, component.placeholders, examples, earlier
@@ -626,7 +629,7 @@ class _Search:
         scores = [f"{name} {score:g}" for name, score in sample.scores.items() if score is not None]
         errors = [sample.error or "", *(f"{k}: {v}" for k, v in sample.errors.items())]
         return Example(
-            _unseen(sample.input, "\n".join(prompt for prompt, _ in calls)),
+            "" if calls else text_of(sample.input),
             calls,
             text_of(sample.answer),
             text_of(sample.target),
@@ -636,10 +639,11 @@ class _Search:
 
     def _use(self, found: Evaluation) -> Use:
         calls = list(self._calls.below([each.address for each in found.samples]))
-        costs = [call.cost for call in calls]
+        taken = [self._calls.taken(call) for call in calls]
+        costs = [cost for _, cost in taken]
         cost = None if None in costs else sum(cast("list[int]", costs))
         cases = len({each.id for each in found.samples})
-        return Use(cases, len(calls), sum(call.tokens for call in calls), cost)
+        return Use(cases, len(calls), sum(tokens for tokens, _ in taken), cost)
 
     # -- amounts
 
@@ -680,19 +684,26 @@ def _stands_in(component: Component, lines: Iterable[Line]) -> bool:
     )
 
 
+def _is_better(one: _Candidate, other: _Candidate, cases: Iterable[str]) -> bool:
+    """Whether *one* is better than the *other* on *cases*, by a sign test."""
+    pairs = [(one.scores.get(case, 0.0), other.scores.get(case, 0.0)) for case in cases]
+    better, worse = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
+    changed = better + worse
+    as_good = sum(math.comb(changed, count) for count in range(better, changed + 1))
+    return as_good < _CHANCE * 2**changed
+
+
+def _different(samples: Iterable[Sample]) -> list[Sample]:
+    """*samples*, those first whose target none before has."""
+    first: dict[str, Sample] = {}
+    others = [each for each in samples if first.setdefault(text_of(each.target), each) is not each]
+    return [*first.values(), *others]
+
+
 def _in_place(text: str, old: str) -> str:
     """*text* with the space around the *old* one."""
     start, end = len(old) - len(old.lstrip()), len(old.rstrip())
     return f"{old[:start]}{text.strip()}{old[end:]}" if old.strip() else text.strip()
-
-
-def _unseen(value: object, prompts: str) -> str:
-    """The parts of an input that do not stand in *prompts*."""
-    if not isinstance(value, Mapping):
-        text = text_of(value)
-        return "" if text in prompts else text
-    texts = {str(name): text_of(each) for name, each in value.items()}
-    return "\n".join(f"{name}: {text}" for name, text in texts.items() if text not in prompts)
 
 
 def _prompt(messages: Any) -> str:

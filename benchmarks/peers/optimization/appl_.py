@@ -55,7 +55,7 @@ def right(answer, target):
     return sum(found) / len(found)
 
 
-def main(task: str, batch: int = 4) -> None:
+def main(task: str, batch: int = 4, seed: int = 0) -> None:
     program = {"reviews": reviews, "desk": desk, "towns": towns}[task]
     cases = [{**case, "id": str(number)} for number, case in enumerate(CASES[task])]
     found = optimize(
@@ -65,6 +65,7 @@ def main(task: str, batch: int = 4) -> None:
         scores=[right],
         proposals=proposals(task),
         batch=batch,
+        seed=seed,
         progress=False,
     )
     before, after = found.before.mean(), found.after.mean()

@@ -54,6 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--python", required=True, help="one with dspy")
     parser.add_argument("--batch", type=int, default=4, help="cases of a reflection")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     asks = "import importlib.metadata as m; print(*(f'{n} {m.version(n)}' for n in"
@@ -72,24 +73,31 @@ def main() -> None:
         appl = [sys.executable, "-m", "appl", "run", "--quiet", f"{HERE / 'appl_.py'}:main"]
         peer = [given.python, str(HERE / "dspy_.py"), task]
         commands = {
-            "appl": [*appl, "--task", task, "--batch", batch],
+            "appl": [*appl, "--task", task, "--batch", batch, "--seed"],
             "dspy.GEPA": [*peer, "cache", batch],
             "dspy.GEPA, auto=light": [*peer, "shipped", batch],
             "dspy.GEPA, cache=False": [*peer, "anew", batch],
         }
-        mine = 0
-        for name, command in commands.items():
-            found, asked = run(task, command)
-            tokens = asked["model tokens"] + asked["proposer tokens"]
-            mine = mine or tokens
-            out.append(
-                f"  {name:<23} held out {found['before']:.3f} to {found['after']:.3f}, learned "
-                f"{found['train']:.3f}; {asked['proposer calls']:>2} proposals; model "
-                f"{asked['model calls']:>4} calls {asked['model tokens']:>6} tokens, proposer "
-                f"{asked['proposer tokens']:>5} tokens; {tokens:>6} in all, appl's are "
-                f"{mine / tokens:.0%}"
-            )
-            print(out[-1], flush=True)
+        parts: dict[str, list[float]] = {name: [] for name in commands}
+        for seed in given.seeds:
+            mine = 0
+            for name, command in commands.items():
+                found, asked = run(task, [*command, str(seed)])
+                tokens = asked["model tokens"] + asked["proposer tokens"]
+                mine = mine or tokens
+                parts[name].append(mine / tokens)
+                out.append(
+                    f"  seed {seed} {name:<23} held out {found['before']:.3f} to "
+                    f"{found['after']:.3f}, learned {found['train']:.3f}; "
+                    f"{asked['proposer calls']:>2} proposals; model {asked['model calls']:>4} "
+                    f"calls {asked['model tokens']:>6} tokens, proposer "
+                    f"{asked['proposer tokens']:>5} tokens; {tokens:>6} in all, appl's are "
+                    f"{mine / tokens:.0%}"
+                )
+                print(out[-1], flush=True)
+        for name, found_parts in list(parts.items())[1:]:
+            mean = sum(found_parts) / len(found_parts)
+            out.append(f"  appl's tokens, of those of {name}: {mean:.0%} in the mean of the seeds")
     text = "\n".join(out) + "\n"
     print(text, end="")
     if given.out is not None:

@@ -66,7 +66,8 @@ def right(gold, pred, trace=None, pred_name=None, pred_trace=None):
 
 
 def main():
-    task, way, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    task, way = sys.argv[1:3]
+    batch, seed = map(int, sys.argv[3:5])
     caches, shipped = way != "anew", way == "shipped"
     url = os.environ["OPENAI_BASE_URL"]
     made = {"api_base": url, "api_key": "k", "temperature": 0, "cache": caches}
@@ -84,6 +85,7 @@ def main():
         reflection_minibatch_size=3 if shipped else batch,
         reflection_lm=dspy.LM("openai/m", max_tokens=4000, **made),
         num_threads=4,
+        seed=seed,
         track_stats=True,
         gepa_kwargs={} if shipped else {"stop_callbacks": ends},
         **own,
