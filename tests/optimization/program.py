@@ -40,3 +40,9 @@ def spoken(question: str):
     SystemMessage("You are kind.")
     f"Say {question}"
     return gen(max_tokens=8)
+
+
+@ppl
+def measured(question: str, temperature: float):
+    f"Measure {question}"
+    return gen(max_tokens=8, temperature=temperature)

@@ -23,7 +23,7 @@ def test_a_diff_of_the_source_and_scores_before_and_after_on_cases_held_out(fold
     assert done.code == 0, done.err
     head, columns, exact = done.out.splitlines()[:3]
     assert head.startswith("answer: 16 cases to learn from, 8 held out;")
-    assert columns.split()[:3] == ["score", "answer", "answer"] and exact.startswith("exact  0.7")
+    assert columns.split()[:3] == ["score", "answer", "answer"] and exact.startswith("exact  1.000")
     assert f'+    f"{PROPOSED["answer"]}"' in done.out
     assert folder.folder.joinpath("prog.py").read_text() == PROGRAM
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from appl.parts.optimization import Optimization, Reflection
 from appl.testing import Scripted, running
 
 from . import program
-from .program import answer, judge, later
+from .program import answer, judge, later, measured, spoken
 
 CASES = [{"id": f"c{i}", "input": f"q{i}", "target": f"A{i}"} for i in range(12)]
 
@@ -87,7 +88,7 @@ def test_what_did_not_help_is_told_the_next_time():
 
     optimized(proposer=proposer, proposals=6)
     again = [each for each in seen if each.earlier]
-    assert again and again[0].earlier[0][1] == "Its mean score was 0.250 for 0.250."
+    assert again and again[0].earlier[0][1] == "Its mean score was 0.000 for 0.000."
 
 
 def test_it_is_awaited_in_a_coroutine_and_finds_the_same():
@@ -113,7 +114,7 @@ def test_the_text_of_a_score_is_not_changed():
 
 
 def test_samples_of_a_case_do_not_share_an_answer():
-    found = optimized(samples=3, proposals=1)
+    found = optimized(samples=3)
     assert found.use_before.calls == 2 * 3 * 4
 
 
@@ -137,6 +138,69 @@ def test_a_proposer_that_fails_is_a_proposal_that_failed():
 
     found = optimized(proposer=broken, proposals=2)
     assert [each.reason for each in found.proposals] == ["the proposer failed: KeyError: 'x'"] * 2
+
+
+def asked(f: Any = answer, cases: Any = CASES, **options: Any) -> tuple[Optimization, Counter[str]]:
+    """What is found, and how often each prompt is sent."""
+    prompts: Counter[str] = Counter()
+
+    def counted(request: Request) -> str:
+        prompts["\n".join(message.content for message in request.messages or ())] += 1
+        return model(request)
+
+    with running(Scripted(counted)):
+        found = appl.optimize(f, cases, **{"proposer": better, "progress": False, **options})
+    return found, prompts
+
+
+MANY = [{"id": f"c{i}", "input": f"q{i}", "target": f"A{i}"} for i in range(90)]
+
+
+def test_a_poor_program_answers_only_the_cases_that_decisions_need():
+    found, _ = asked(cases=MANY)
+    before, after = (len(each.samples) for each in (found.train_before, found.train_after))
+    assert before < after == 60 and found.is_better
+    assert f"on {before}; 1.000 after, on 60" in str(found)
+
+
+def test_cases_held_out_are_not_asked_where_nothing_is_better():
+    def no_help(reflection: Reflection) -> str:
+        return f"{reflection.text}."
+
+    found, prompts = asked(proposer=no_help, proposals=4)
+    assert not found.texts and not found.before.samples and not found.after.samples
+    inputs = {prompt.rsplit("q", 1)[1].split()[0].rstrip("?.") for prompt in prompts}
+    assert len(inputs) == 8 and "the table is of 8 cases" in str(found)
+
+
+def test_a_candidate_that_is_worse_on_more_cases_is_given_up_before_it_has_answered_all():
+    def said(request: Request) -> str:
+        text = "\n".join(message.content for message in request.messages or ())
+        number = int(text.rsplit("q", 1)[1].split()[0])
+        return f"A{number}" if (number % 8 == 0) == ("Only" in text) else "no"
+
+    def only(reflection: Reflection) -> str:
+        return f"Only: {reflection.text}"
+
+    with running(Scripted(said)):
+        found = appl.optimize(spoken, MANY, proposer=only, proposals=1, progress=False)
+    assert [each.reason for each in found.proposals] == [
+        "on more cases, it cannot reach the best one"
+    ]
+    tried = found.of_candidates.calls - len(found.train_before.samples)
+    assert tried < len(found.train_before.samples)
+
+
+@pytest.mark.parametrize(("temperature", "times"), [(0.0, 1), (0.5, 3)])
+def test_equal_prompts_of_several_cases_are_asked_once_at_temperature_0(
+    temperature: float, times: int
+):
+    equal = [{**each, "id": f"{each['id']}-{number}"} for each in CASES for number in range(3)]
+    given = [
+        {**each, "input": {"question": each["input"], "temperature": temperature}} for each in equal
+    ]
+    _, prompts = asked(measured, given)
+    assert max(prompts.values()) == times
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def optimize(
     proposer: The model that proposes, by default that of the run; or a function of a
         ``Reflection`` that returns a text.
     samples: How often each case is answered.
-    batch: The number of training cases that a proposal is made from and tried on first.
+    batch: The number of training cases, of those that failed, that a proposal is tried on first.
     concurrency: How many samples run at once; by default all of them.
     seed: Another one makes other choices of candidates and cases.
     progress: Whether progress is shown; by default on a terminal.
@@ -690,7 +690,7 @@ def _is_better(one: _Candidate, other: _Candidate, cases: Iterable[str]) -> bool
     better, worse = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
     changed = better + worse
     as_good = sum(math.comb(changed, count) for count in range(better, changed + 1))
-    return as_good < _CHANCE * 2**changed
+    return as_good < _CHANCE * 2.0**changed
 
 
 def _different(samples: Iterable[Sample]) -> list[Sample]:
