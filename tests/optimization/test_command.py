@@ -57,6 +57,24 @@ def test_no_question_is_asked_twice_at_one_place(folder: Project, asked: Asked):
     assert done["spent"]["all"]["reused"] > 50
 
 
+def test_equal_questions_at_temperature_0_are_paid_once_also_by_a_repetition(
+    folder: Project, asked: Asked
+):
+    folder.write("prog.py", PROGRAM.replace("max_tokens=20", "max_tokens=20, temperature=0"))
+    cases = [(f"c{i}", f"case {i // 2}", f"a{i // 2}") for i in range(24)]
+    rows = [dict(zip(("id", "input", "target"), case, strict=True)) for case in cases]
+    folder.write("cases.jsonl", "\n".join(map(json.dumps, rows)))
+    first = optimized(folder, "--json").data
+    counts = asked.take()
+    proposals = [question for question in counts if question.startswith("You improve")]
+    assert {counts[question] for question in counts if question not in proposals} == {1}
+    again = optimized(folder, "--json").data
+    assert not asked.take()
+    spent = again["spent"]["all"]
+    assert spent["earlier"] == spent["calls"] == first["spent"]["all"]["calls"]
+    assert again["diff"] == first["diff"] and again["use"] == first["use"]
+
+
 def test_a_replay_asks_nobody(folder: Project, asked: Asked):
     done = optimized(folder)
     asked.take()
