@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from appl.backend import Sampling
 from appl.errors import BudgetExceeded
 from appl.prompt import Messages
 from appl.prompt.origin import line_of
@@ -125,7 +124,7 @@ class Calls:
             self._amend(call)
         place = self._place(call.address)
         if place and call.cache is None and call.batches is None:
-            name = f"{self._prefix}{_sharing(place, call.sampling)}"
+            name = f"{self._prefix}{_sharing(place, call.sampling.temperature)}"
             store = self._stores.setdefault(name, _PlaceAnswers(name))
             call.cache = self._frame.run.dispatch.cache(store)
 
@@ -144,7 +143,7 @@ class Calls:
                 self._seen[event.address] = SeenCall(
                     event.address,
                     request.messages,
-                    (_sharing(place, request.sampling), request.digest),
+                    (_sharing(place, request.sampling.temperature), request.digest),
                 )
         elif isinstance(event, CallEnded) and event.address.startswith(self._prefix):
             self._ended(event)
@@ -196,9 +195,9 @@ class Calls:
         return self._paid.get(call.content, (call.tokens, call.cost))
 
 
-def _sharing(place: str, sampling: Sampling) -> str:
+def _sharing(place: str, temperature: float | None) -> str:
     """The name of the calls that share answers with one at *place*."""
-    if sampling.temperature != 0:
+    if temperature != 0:
         return place
     sample = place.partition("/")[0]
     return f"sample {sample.rpartition('.')[2]}"
