@@ -9,7 +9,8 @@ proposals were made or all cases to learn from are right. The server counts what
 the evaluations on the cases held out, before and after. `dspy.GEPA` keeps answers in the cache of
 dspy's LM, as it does by default; `auto=light` ends as it does by itself, with its own size of a
 batch; `cache=False` is without that cache, as gepa is with other models than dspy's. These two run
-with the first seed only.
+with the first seed only. What appl has learned is of the cases that it answered, which are all only
+where a decision needed them.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def main() -> None:
         [given.python, "-c", f"{asks} {names}"], capture_output=True, text=True, check=True
     )
     out = [f"$ python {' '.join(sys.argv)}", f"{versions.stdout.strip()}; batch {given.batch}"]
+    out.append("learned: of all cases to learn from; by appl, of those that a decision needed")
     batch = str(given.batch)
     for task, texts in TEXTS.items():
         held = len(CASES[task]) - LEARN
