@@ -75,7 +75,7 @@ def test_every_text_statement_of_a_prompt_function_is_found(tmp_path: Path):
 
 def test_texts_of_called_functions_methods_and_of_modules_in_the_folder_are_found(tmp_path: Path):
     functions = {each.function for each in Program(program.answer).components}
-    assert functions == {"topic", "answer", "judge", "Agent.ask", "spoken"}
+    assert functions == {"topic", "answer", "judge", "Agent.ask", "spoken", "measured"}
     loaded(tmp_path, SOURCE, "others")
     user = loaded(tmp_path, "import others\n\ndef main(d):\n    return others.many(d)\n", "user")
     assert {Path(each.file).name for each in Program(user.main).components} == {"others.py"}
