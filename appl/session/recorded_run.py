@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl import config as settings
 from appl.backend import Profile
-from appl.config import Alias, Config
+from appl.config import Config
 from appl.runtime.answers.models import Elsewhere, Find, Models, models_from, seconds_in
 from appl.session.isolation import RECORDED
 from appl.session.late_backends import KIND, NO_ADDRESS, Names, recorded_meaning
@@ -21,6 +21,7 @@ from appl.session.ownership import require_own
 from appl.tracing.format.record import profile_from
 
 if TYPE_CHECKING:
+    from appl.config import Alias
     from appl.tracing.reading.trace import Trace
 
 
@@ -89,6 +90,8 @@ def _aliases(data: object) -> dict[str, Alias]:
     for name, model in data.items():
         written = _written(model)
         if name and written:
+            from appl.config import Alias  # few runs have names for models
+
             others = tuple(filter(None, map(_written, model.get("others") or ())))
             options = {str(key): _value(value) for key, value in model["options"].items()}
             prefer, within = str(model.get("prefer", "order")), seconds_in(model.get("within"))
@@ -163,18 +166,3 @@ def names_in(trace: Trace) -> Names:
             if place is not None:
                 meanings[observation.kind.removeprefix(KIND)] = place
     return Names(frozenset(map(str, names)) if isinstance(names, list) else frozenset(), meanings)
-
-
-def predicted_find(trace: Trace, config: Config) -> Find:
-    """Finds what names meant in the run of *trace*, and what a new one would mean with *config*."""
-    from appl.session.naming import locate
-
-    meanings = names_in(trace).meanings
-
-    def find(name: str, has_key: bool = False) -> Elsewhere | None:
-        location = None if name in meanings else locate(name, config)
-        if location is None:
-            return meanings.get(name)
-        return Elsewhere(location.backend, location.model or "", profile_from(None))
-
-    return find

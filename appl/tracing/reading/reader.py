@@ -139,6 +139,11 @@ class Reader:
             self._allowance.spend(RECORD)
             record = as_record(fields)
             getattr(self, handler)(record)
+            if self.checks:
+                from appl.tracing.reading import stored_messages  # a replay reads no prompt
+
+                with self.stored.reading(self._place):
+                    stored_messages.check_message(self.process, self._place + 1, record)
             # Of a short run all answers stay at hand, so that it is read once.
             if self.checks or (tag == _END and self.stored.recent.has_room):
                 with self.stored.reading(self._place):
@@ -157,20 +162,11 @@ class Reader:
 
     def _check(self, record: Any) -> None:
         """Read what is else read when somebody asks for it, of the record that was taken in."""
-        process, here = self.process, self._place + 1
-        if isinstance(record, table.MediumRecord):
-            process.medium_before(here, record.id)
-        elif isinstance(record, table.MessageRecord):
-            process.message_before(here, record.id)
-        elif isinstance(record, table.LongerRecord):
-            process.rope_before(here, record.id)
-        elif isinstance(record, table.PromptRecord):
-            process.prompt_before(here, record.id)
-        elif isinstance(record, table.EndRecord):
-            process.answer_of(self._place, record)
-            process.checked_cuts(self._call(record.call))
+        if isinstance(record, table.EndRecord):
+            self.process.answer_of(self._place, record)
+            self.process.checked_cuts(self._call(record.call))
         elif isinstance(record, table.ObservationRecord):
-            process.observed_at(self._place)
+            self.process.observed_at(self._place)
 
     def _count(self, value: object) -> None:
         """Count what *value*, which is kept, takes as objects."""
