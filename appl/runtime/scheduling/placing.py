@@ -25,7 +25,7 @@ from appl.runtime.concurrency.promise import Outcome, Promise
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.metering import estimated
 from appl.runtime.scheduling.policy import EXPECTED_ANSWER
-from appl.runtime.scheduling.scheduler import IncompleteCalls, incomplete, when_prepared
+from appl.runtime.scheduling.scheduler import IncompleteCalls, when_prepared
 
 if TYPE_CHECKING:
     from appl.runtime.answers.models import Models, Route, Spot
@@ -227,6 +227,8 @@ class Placing:
 
     def holdings(self) -> Iterator[CallStatus]:
         """The status of every call that is not answered yet."""
+        from appl.runtime.scheduling.call_status import incomplete  # few runs are looked at
+
         for scheduler in self.schedulers.values():
             for status in scheduler.holdings():
                 call = status.call

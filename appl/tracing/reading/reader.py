@@ -16,7 +16,6 @@ from typing import Any, Self
 from appl.errors import TraceCorrupt, TraceError, TraceTooNew
 from appl.tracing.format import codec, record, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance
-from appl.tracing.format.failures import Failure, error_key
 from appl.tracing.format.record import checked, optional, word
 from appl.tracing.format.table import REDACTED, SEALED, as_record, chosen, tag_of
 from appl.tracing.format.trace_scan import TraceScan
@@ -232,6 +231,8 @@ class Reader:
         if not 0 <= items < _MANY:
             raise ValueError(f"a map has {items} items")
         error = self._error(failed.error)
+        from appl.tracing.format.failures import Failure, error_key  # in few runs something fails
+
         key = error_key(type(error).__name__, str(error))
         failure = Failure(address, word(failed.kind), of, items, at, error, key)
         self._trace.failures[address] = failure
@@ -388,7 +389,10 @@ class Reader:
         before = self._by_address.pop(call.address, None)
         if before is not None:
             self._earlier.append(before)
-            self._trace.failures.forget_retried(call.address)
+            if self._trace.failures:
+                from appl.tracing.format.failures import forget_retried  # few runs are resumed
+
+                forget_retried(self._trace.failures, call.address)
         self._by_address[call.address] = call
 
     def _address(self, reference: object) -> str:
