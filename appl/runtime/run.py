@@ -218,10 +218,11 @@ class Run:
 
         Of those of workers, for ``map(engine=…)``, those whose prompts are complete.
         """
-        held = list(self.dispatch.scheduler.holdings())
-        for call, why, ahead in self.outside.world.held():
-            from appl.runtime.scheduling.call_status import CallStatus  # few runs are looked at
+        from appl.runtime.scheduling.call_status import CallStatus
+        from appl.runtime.scheduling.queue_status import statuses  # few runs are looked at
 
+        held = list(statuses(self.dispatch.scheduler))
+        for call, why, ahead in self.outside.world.held():
             held.append(CallStatus(call, "record", why, ahead=ahead))
         return held
 

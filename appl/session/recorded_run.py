@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from appl import config as settings
 from appl.backend import Profile
 from appl.config import Config
-from appl.runtime.answers.models import Elsewhere, Find, Models, models_from, seconds_in
+from appl.runtime.answers.models import Elsewhere, Find, Models
+from appl.runtime.answers.recorded_models import models_from, seconds_in
 from appl.session.isolation import RECORDED
 from appl.session.late_backends import KIND, NO_ADDRESS, Names, recorded_meaning
 from appl.session.ownership import require_own

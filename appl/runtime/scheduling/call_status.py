@@ -5,20 +5,15 @@ Invariant: looking changes nothing; it is done on the I/O loop, where nothing ch
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from appl.prompt import Messages
-    from appl.runtime.answers.call import Call
     from appl.runtime.answers.feed import Feed
     from appl.runtime.concurrency.promise import Outcome, Promise
-    from appl.runtime.scheduling.dispatcher import Dispatcher
     from appl.runtime.scheduling.patience import Outage
-    from appl.runtime.scheduling.scheduler import Scheduler
 
 Stage = Literal["record", "prompt", "queue", "worker"]
 Why = Literal[
@@ -125,72 +120,3 @@ class Load:
     taken: int
     ready: int
     outages: Mapping[str, Outage]
-
-
-def statuses(scheduler: Scheduler) -> Iterator[CallStatus]:
-    """The status of every call of *scheduler* without an answer."""
-    # Any thread may look on, but the dispatcher is made on the I/O loop. Where this asks it, a
-    # call has come to it already.
-    for call in chain(scheduler.tasks.values(), tuple(scheduler.batched)):
-        if call is not None and call.outcome is None:
-            yield _with_worker(scheduler.dispatcher, call)
-    number, behind = 0, None
-    for call, why in scheduler.waiting():
-        if call.outcome is not None:
-            continue
-        if why is not None:
-            yield CallStatus(call, "queue", why, scheduler.dispatcher.name)
-            continue
-        number += 1
-        if number > 1:
-            behind = behind or _not_sent(scheduler, 2)
-        reason = behind or _not_sent(scheduler, 1)
-        yield CallStatus(call, "queue", reason, scheduler.dispatcher.name, number)
-    if scheduler.incomplete:
-        yield from incomplete(scheduler.incomplete)
-
-
-def _not_sent(scheduler: Scheduler, number: int) -> Why:
-    """The reason for which number *number* of the queue is not sent."""
-    if scheduler.paused:
-        return "paused"
-    dispatcher = scheduler.dispatcher
-    limit = dispatcher.limit
-    if limit is None or scheduler.workers < limit or number > 1:
-        return "turn"
-    if not dispatcher.stuck:
-        return "slot"
-    # A call waits for something, and keeps the others in the queue.
-    reasons = (question.waits for question in dispatcher.questions.values())
-    return next((why for why in reasons if why not in (None, "retry", "connect")), None) or "slot"
-
-
-def _with_worker(dispatcher: Dispatcher, call: Call) -> CallStatus:
-    """The status of *call*, which a worker has."""
-    question, name = dispatcher.questions.get(call), dispatcher.name
-    if question is None:
-        return CallStatus(call, "worker", "sample", name)
-    why, until, error = question.waits, question.until, question.error
-    outage, refusals = dispatcher.outages.get(question.request.model), 0
-    if why in ("circuit", "retry") and outage is not None:
-        refusals, error = outage.refusals, error or outage.error
-        until = max(until or outage.until, outage.until)
-    elif why == "rate" and dispatcher.traffic.rate is not None:
-        until = dispatcher.traffic.rate.ready_at()
-    why = why or ("asked" if question.sent else "slot")
-    since = time.monotonic() - question.at if question.number else None
-    rest_s = max(until - dispatcher.now(), 0.0) if until is not None else None
-    return CallStatus(call, "worker", why, name, 0, question.number, since, rest_s, error, refusals)
-
-
-def incomplete(calls: set[Call]) -> Iterator[CallStatus]:
-    """The status of *calls*, which wait for a part of their prompts."""
-    for call in sorted(calls, key=lambda call: call.address):
-        if call.outcome is None:
-            yield CallStatus(call, "prompt", "part")
-
-
-def load_of(dispatcher: Dispatcher, ready: int) -> Load:
-    """The load of the backend of *dispatcher*, when so many calls are *ready*."""
-    slots, name = dispatcher.traffic.slots, dispatcher.name
-    return Load(name, slots.limit, slots.most, slots.in_use, ready, dispatcher.outages)

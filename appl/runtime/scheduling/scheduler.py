@@ -24,7 +24,7 @@ from appl.runtime.scheduling.order import CallQueue, Fifo, Order
 if TYPE_CHECKING:
     from appl.backend import Response
     from appl.runtime.answers.call import Call
-    from appl.runtime.scheduling.call_status import CallStatus, Load, Why
+    from appl.runtime.scheduling.call_status import Why
     from appl.runtime.scheduling.dispatcher import Dispatcher
     from appl.runtime.scheduling.policy import Policy
 
@@ -172,18 +172,6 @@ class Scheduler:
         """The calls of the order, with the reason for which each is not ready."""
         # Any thread may look on, but the order is made on the I/O loop.
         return self.order.waiting() if "order" in vars(self) else ()
-
-    def holdings(self) -> Iterator[CallStatus]:
-        """The status of every call without an answer: with a worker, ready, or waiting."""
-        from appl.runtime.scheduling.call_status import statuses  # few runs are looked at
-
-        return statuses(self)
-
-    def loads(self) -> list[Load]:
-        """The load of the backend, in a list."""
-        from appl.runtime.scheduling.call_status import load_of
-
-        return [load_of(self.dispatcher, self.order.size)]
 
     def pause(self) -> None:
         """Begin no attempt from now on; what is on its way goes on."""
