@@ -31,7 +31,7 @@ from appl.tracing.exporting.trajectories import (
     tree_lines,
 )
 from appl.tracing.format import table
-from appl.tracing.reading.process_records import StoredCall
+from appl.tracing.reading.stored_calls import StoredCall
 from appl_backends.embedded import WEIGHTS
 from appl_backends.embedded.blas_threads import BlasThreads
 from tests.cli.conftest import Project
@@ -206,10 +206,10 @@ def test_an_export_may_read_a_run_any_number_of_times(tmp_path: Path) -> None:
     list(trajectories(trace))
     call = trace.calls[0]
     assert isinstance(call, StoredCall)
-    before = call.process.stored.allowance.taken
+    before = call.process.stored.allowance.used
     for _ in range(3):
         assert len(list(trajectories(trace))) == 3
-    assert call.process.stored.allowance.taken == before
+    assert call.process.stored.allowance.used == before
 
 
 def test_ids_alone_go_with_log_probabilities_that_the_program_wanted(tmp_path: Path) -> None:

@@ -18,14 +18,11 @@ from appl.tracing.format import codec, record, table
 from appl.tracing.format.chunks import Texts, check, texts_of
 from appl.tracing.format.record import checked
 from appl.tracing.reading.stored_records import Places, StoredRecords
-from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import RecordedCall
 
 FAR = 1 << 62
 """A place after all others."""
 Answer = tuple[Response | None, Sequence[Any], Texts | None]
 """A call's response, the lengths of its chunks, and the text of one that failed."""
-_NO_ANSWER: Answer = (None, (), None)
 
 
 class ProcessRecords:
@@ -68,22 +65,23 @@ class ProcessRecords:
         with self.stored.reading(place):
             return self.answer_at(place)
 
-    def cuts(self, call: StoredCall) -> Sequence[Any]:
-        """The lengths of the chunks of *call*, which add up to its texts."""
-        _, cuts, _ = self.answer(call.end)
+    def cuts(self, place: int, sample: int | None) -> Sequence[Any]:
+        """The lengths of the chunks of the answer at *place*, which add up to its texts.
+
+        Its first sample has the number *sample*, ``None`` if secrets were taken out of the texts.
+        """
+        _, cuts, _ = self.answer(place)
         if type(cuts) is tuple:  # it was not streamed
             return cuts
-        with self.stored.reading(call.end):
-            return self.checked_cuts(call)
+        with self.stored.reading(place):
+            return self.checked_cuts(place, sample)
 
-    def result(self, used: StoredToolUse) -> Message | None:
-        """The result of a tool's call."""
-        if used.message_number is None:
-            return None
+    def result(self, place: int) -> Message:
+        """The result of a tool's call, the message that the record at *place* holds."""
         from appl.tracing.reading import stored_messages  # few programs have tools
 
-        with self.stored.reading(used.message_number):
-            return stored_messages.message_at(self, used.message_number)
+        with self.stored.reading(place):
+            return stored_messages.message_at(self, place)
 
     def observed(self, place: int) -> object:
         """The value of an observation."""
@@ -136,59 +134,9 @@ class ProcessRecords:
         answer = response, () if lengths is None else checked(list, lengths), begun
         return self.stored.keep(place, answer, spent)
 
-    def checked_cuts(self, call: StoredCall) -> Sequence[Any]:
-        """The lengths of the chunks of *call*. Raises ``ValueError``."""
-        response, cuts, begun = self.answer_at(call.end)
-        if type(cuts) is list and not call.lost:
-            check(cuts, begun or (texts_of(response, call.sample) if response else {}))
+    def checked_cuts(self, place: int, sample: int | None) -> Sequence[Any]:
+        """The lengths of the chunks of the answer at *place*. Raises ``ValueError``."""
+        response, cuts, begun = self.answer_at(place)
+        if type(cuts) is list and sample is not None:
+            check(cuts, begun or (texts_of(response, sample) if response else {}))
         return cuts
-
-
-class StoredCall(RecordedCall):
-    """A call whose prompt and answer are read when somebody asks for them.
-
-    ``number`` and ``prompt`` are its numbers in the *process* that asked it, the first 0 if it was
-    never started. ``end`` is the place of the record that ends the call, or -1, and ``ended_in``
-    the process that wrote it.
-    """
-
-    __slots__ = ("end", "ended_in", "number", "process", "prompt")
-    number: int
-    prompt: int | None
-    process: ProcessRecords
-    end: int
-    ended_in: ProcessRecords
-
-    def __getattr__(self, name: str) -> Any:
-        # Only of fields that have no value: these are always asked for in the file.
-        if name == "messages":
-            return None if self.prompt is None else self.process.prompt(self.prompt)
-        if name == "cuts":
-            return self.ended_in.cuts(self) if self.end >= 0 else ()
-        if name in ("response", "begun"):
-            response, _, begun = self.ended_in.answer(self.end) if self.end >= 0 else _NO_ANSWER
-            return response if name == "response" else begun
-        raise AttributeError(f"a call has no {name!r}", name=name, obj=self)
-
-    def stored_in(self, process: ProcessRecords, number: int, prompt: int | None) -> None:
-        """Leave the texts in the records of *process*."""
-        self.process, self.number, self.prompt, self.end = process, number, prompt, -1
-        del self.messages, self.response, self.cuts, self.begun
-
-
-class StoredToolUse(ToolUse):
-    """A call of a tool whose result, the message at the place ``said``, is read when asked for."""
-
-    __slots__ = ("message_number", "process")
-    process: ProcessRecords
-    message_number: int | None
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "message":
-            return self.process.result(self)
-        raise AttributeError(f"a call of a tool has no {name!r}", name=name, obj=self)
-
-    def stored_in(self, process: ProcessRecords) -> None:
-        """Leave the result in the records of *process*."""
-        self.process, self.message_number = process, None
-        del self.message

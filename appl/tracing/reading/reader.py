@@ -19,7 +19,8 @@ from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import checked, optional, word
 from appl.tracing.format.table import REDACTED, SEALED, as_record, chosen, tag_of
 from appl.tracing.format.trace_scan import TraceScan
-from appl.tracing.reading.process_records import ProcessRecords, StoredCall, StoredToolUse
+from appl.tracing.reading.process_records import ProcessRecords
+from appl.tracing.reading.stored_calls import StoredCall, StoredToolUse
 from appl.tracing.reading.stored_records import (
     AROUND,
     BAD,
@@ -163,7 +164,8 @@ class Reader:
         """Read what is else read when somebody asks for it, of the record that was taken in."""
         if isinstance(record, table.EndRecord):
             self.process.answer_of(self._place, record)
-            self.process.checked_cuts(self._call(record.call))
+            call = self._call(record.call)
+            self.process.checked_cuts(call.end, None if call.lost else call.sample)
         elif isinstance(record, table.ObservationRecord):
             self.process.observed_at(self._place)
 

@@ -20,8 +20,8 @@ from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.chunks import KINDS, Texts, texts_of
 from appl.tracing.format.record import ANSWERED, checked, optional, response_from
 from appl.tracing.format.store import regular_file
-from appl.tracing.reading.process_records import StoredCall
 from appl.tracing.reading.reader import HANDLERS, Reader
+from appl.tracing.reading.stored_calls import StoredCall
 from appl.tracing.reading.stored_messages import rope_before
 from appl.tracing.reading.stored_records import BAD
 from appl.tracing.reading.trace import Scope, Trace
