@@ -26,8 +26,8 @@ from appl.session.recorded_run import (
     names_in,
     nests,
     opened,
-    recorded_config,
 )
+from appl.session.recorded_settings import recorded_config
 from appl.session.sealing import sealed
 from appl.session.session import Session, Tell, make_session, tell
 from appl.tracing.explaining.prediction import (

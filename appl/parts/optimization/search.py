@@ -305,15 +305,15 @@ class _Search:
     def _first(self) -> Generator[Callable[[], object], Any, _Candidate]:
         """The program as it is."""
         places = {each.key: each for each in self._program.components}
-        found = yield from self._evaluated({}, self._train)
-        return _Candidate(0, {}, found, self._by_case(found), places)
+        evaluation = yield from self._evaluated({}, self._train)
+        return _Candidate(0, {}, evaluation, self._by_case(evaluation), places)
 
     def _evaluated(
         self, texts: dict[Key, str], rows: Mapping[str, Row]
     ) -> Generator[Callable[[], object], Any, Evaluation]:
         """The evaluation of the program as it is. Raises ``BudgetExceeded``."""
         self._calls.refusal = None
-        found: Evaluation = yield partial(
+        evaluation: Evaluation = yield partial(
             self._evaluate, self._f, list(rows.values()), scores=self._scores,
             progress=self._progress,
         )  # fmt: skip
@@ -324,7 +324,7 @@ class _Search:
                 "cases; nothing was proposed"
             )
             raise refusal
-        return found
+        return evaluation
 
     def _searched(self) -> Generator[Callable[[], object], Any, str]:
         """Propose and try until there is a reason to end, which is returned in words."""
@@ -395,12 +395,12 @@ class _Search:
         """The evaluation of the present candidate on training *cases*. Raises ``_OverBudget``."""
         self._calls.refusal = None
         rows = [self._train[case] for case in cases]
-        found: Evaluation = yield partial(
+        evaluation: Evaluation = yield partial(
             self._evaluate, self._f, rows, scores=self._scores, progress=self._progress
         )
         if self._calls.refusal is not None:
             raise _OverBudget
-        return found
+        return evaluation
 
     # -- choices
 
@@ -443,15 +443,15 @@ class _Search:
             below = self._below(call.address, addresses)
             (theirs if below.startswith(tuple(self._judges)) else mine).update(call.lines)
         every = self._program.components
-        found = [
+        keys = [
             each.key for each in every if _stands_in(each, mine) and not _stands_in(each, theirs)
         ]
-        if not found:
+        if not keys:
             raise InvalidOption(
                 f"optimize({getattr(self._f, '__name__', 'f')}): none of the texts that can be "
                 "changed stood in a prompt of the cases"
             )
-        return found
+        return keys
 
     def _below(self, address: str, samples: Iterable[str]) -> str:
         """The part of a call's *address* below its sample."""
@@ -462,10 +462,10 @@ class _Search:
 
     # -- what is known of a candidate
 
-    def _by_case(self, found: Evaluation) -> dict[str, float]:
+    def _by_case(self, evaluation: Evaluation) -> dict[str, float]:
         """The score of each case: a failed sample counts 0."""
         values: dict[str, list[float]] = {}
-        for each in found.samples:
+        for each in evaluation.samples:
             score = each.scores.get(self._objective)
             if each.error is not None or self._objective in each.errors:
                 score = 0.0
@@ -473,9 +473,9 @@ class _Search:
                 values.setdefault(each.id, []).append(score)
         return {case: fmean(scores) for case, scores in values.items()}
 
-    def _samples(self, found: Evaluation, cases: Iterable[str]) -> list[Sample]:
+    def _samples(self, evaluation: Evaluation, cases: Iterable[str]) -> list[Sample]:
         wanted = set(cases)
-        return [each for each in found.samples if each.id in wanted]
+        return [each for each in evaluation.samples if each.id in wanted]
 
     def _lines(self, samples: Iterable[Sample]) -> set[Line]:
         addresses = [each.address for each in samples]
@@ -509,11 +509,11 @@ class _Search:
             "; ".join(filter(None, errors)),
         )
 
-    def _use(self, found: Evaluation) -> Use:
-        calls = list(self._calls.below([each.address for each in found.samples]))
+    def _use(self, evaluation: Evaluation) -> Use:
+        calls = list(self._calls.below([each.address for each in evaluation.samples]))
         costs = [call.cost for call in calls]
         cost = None if None in costs else sum(cast("list[int]", costs))
-        cases = len({each.id for each in found.samples})
+        cases = len({each.id for each in evaluation.samples})
         return Use(cases, len(calls), sum(call.tokens for call in calls), cost)
 
     # -- amounts
@@ -522,13 +522,13 @@ class _Search:
         """The budget of the search: what is left, without what the last evaluation will need."""
         if not self._limits:
             return {"calls": _UNLIMITED}
-        left: dict[str, Any] = {}
+        amounts: dict[str, Any] = {}
         for name, limit in self._limits.items():
-            used, kept = getattr(spent, name) or 0, getattr(reserve, name) or 0
+            used, reserved = getattr(spent, name) or 0, getattr(reserve, name) or 0
             unit = 1e6 if name == "cost" else 1
-            amount = limit - (used + math.ceil(_MARGIN * kept)) / unit
-            left[name] = max(amount, 0) if name == "cost" else max(math.floor(amount), 0)
-        return left
+            amount = limit - (used + math.ceil(_MARGIN * reserved)) / unit
+            amounts[name] = max(amount, 0) if name == "cost" else max(math.floor(amount), 0)
+        return amounts
 
     def _say(self, line: str) -> None:
         shown = self._progress

@@ -154,31 +154,6 @@ def blocks(file: BinaryIO) -> Iterator[Block]:
         yield block
 
 
-def ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
-    """The payloads of the first and the last block, ``None`` when the file does not end with a good
-    block; reads only the heads of those between."""
-    size = file.seek(0, 2)
-    file.seek(0)
-    if file.read(len(MAGIC)) != MAGIC:
-        return None
-    first, last = Scan(good=len(MAGIC)), Scan()
-    while first.good < size:
-        file.seek(first.good)
-        head = file.read(HEAD.size)
-        if len(head) < HEAD.size:
-            return None
-        length, crc, number, previous, _, _ = HEAD.unpack(head)
-        if (number, previous) != (first.blocks, first.last):
-            return None
-        last = Scan(first.good, first.blocks, first.last)
-        first.last = crc
-        first.good += HEAD.size + length
-        first.blocks += 1
-    if first.good != size or not first.blocks:
-        return None
-    return payload(file, Scan(len(MAGIC)), size), payload(file, last, size)
-
-
 def payload(file: BinaryIO, at: Scan, size: int) -> bytes:
     """The raw payload of the block that *at* has come to, in a file of *size* bytes.
 
