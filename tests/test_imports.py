@@ -310,7 +310,7 @@ MAY_LATE = {
     "runtime.concurrency": ["base"],
     "base": ["compiler.late_failure"],
     "session": [
-        *("backend.price", "config", "parts.control", "runtime.nested"),
+        *("backend.price", "config", "parts.control", "runtime.answers", "runtime.nested"),
         *("tracing", "tracing.format", "tracing.keeping", "tracing.reading"),
     ],
     "tracing.reading": ["tracing.tape.reading"],

@@ -14,8 +14,8 @@ from appl.prompt.chain import (
     parts_of,
 )
 from appl.prompt.digest import digest_of, tagged
-from appl.prompt.layout import UNFORMATTED, Format, Indexing, Level
 from appl.prompt.lazy import Lazy, message_of
+from appl.prompt.levels import UNFORMATTED, Format, Indexing, Level
 from appl.prompt.media import Media, as_media
 from appl.prompt.message import (
     ROLES,

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from appl.prompt.layout import UNFORMATTED, Layout, Level, Mark
 from appl.prompt.lazy import Lazy, message_of, origin_of, provided_with
+from appl.prompt.levels import UNFORMATTED, Level
 from appl.prompt.media import Media
 from appl.prompt.message import LONG, Message, Messages, RoleName, ToolCall
 from appl.prompt.voice import VOICES, Moved, Voice
 
 if TYPE_CHECKING:
+    from appl.prompt.layout import Layout, Mark
     from appl.prompt.origin import Origin
     from appl.prompt.provider_fields import ProviderFields
 
@@ -347,7 +348,7 @@ class ObservedPrompt(Prompt):
 
 # -- rendering: parts become messages
 
-Marked = tuple[PromptNode, Mark | None]
+Marked = tuple[PromptNode, "Mark | None"]
 """A part, and what its format puts around it, if it has one."""
 
 
@@ -362,6 +363,8 @@ def render(
     for node in nodes:
         level = node.voice.level if isinstance(node.part, str) else level_of(node)
         if layout is None and level is not None and level is not UNFORMATTED:
+            from appl.prompt.layout import Layout  # most prompts have no format
+
             layout = Layout()
         mark = layout.mark(level, node.starts) if layout is not None else None
         if node.voice.role == "system" and _joins_front(node):

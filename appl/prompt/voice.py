@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from appl.prompt.layout import UNFORMATTED, Level
+from appl.prompt.levels import UNFORMATTED, Level
 
 if TYPE_CHECKING:
     from appl.prompt.message import RoleName

@@ -18,7 +18,6 @@ from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.fiber import watchdog
 from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.event import Instrument
-from appl.runtime.scheduling.call_status import Endable
 from appl.runtime.world import AMOUNTS, Deferring, Expected, Live, Moment, Shared, Stepping, World
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from appl.runtime.concurrency.watchdog import WaitedRun
     from appl.runtime.dispatch import Dispatch
     from appl.runtime.reporter import Reporter
+    from appl.runtime.scheduling.call_status import Endable
 
     class OutsideRun(WatchedRun, WaitedRun, Protocol):
         """The run whose programs the world tells something."""

@@ -31,7 +31,6 @@ from appl.runtime.frame import open_runs
 from appl.runtime.outside import Outside
 from appl.runtime.reporter import Reporter
 from appl.runtime.run_services import Entered, Services
-from appl.runtime.scheduling.call_status import CallStatus
 from appl.runtime.scheduling.dispatcher import BackendEndpoint
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Policy
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from appl.runtime.prompts.recent import Recent
     from appl.runtime.prompts.state import States
     from appl.runtime.scheduling.accounts import Account
+    from appl.runtime.scheduling.call_status import CallStatus
     from appl.runtime.tools.offers import ToolMemory
 
 
@@ -218,7 +218,10 @@ class Run:
 
         Of those of workers, for ``map(engine=…)``, those whose prompts are complete.
         """
-        held = list(self.dispatch.scheduler.holdings())
+        from appl.runtime.scheduling.call_status import CallStatus
+        from appl.runtime.scheduling.queue_status import statuses  # few runs are looked at
+
+        held = list(statuses(self.dispatch.scheduler))
         for call, why, ahead in self.outside.world.held():
             held.append(CallStatus(call, "record", why, ahead=ahead))
         return held

@@ -21,15 +21,7 @@ from appl.errors import (
     nearest,
 )
 from appl.runtime.answers.gen_options import OPTION_NAMES
-from appl.runtime.answers.models import (
-    SAMPLING,
-    Find,
-    Model,
-    Models,
-    check_backend,
-    similar,
-    written_elsewhere,
-)
+from appl.runtime.answers.models import SAMPLING, Find, Model, Models
 from appl.runtime.answers.option_check import check_defaults
 from appl.session.backend_settings import (
     EMBEDDED,
@@ -76,6 +68,8 @@ def _chosen(config: Config, installed_backends: Installed) -> Choice:
     backend, model = config.backend or chosen.backend or EMBEDDED, chosen.name
     away = chosen.backend not in (None, backend)
     if not away and model is not None and "/" in model and not _is_own(model, backend, config):
+        from appl.runtime.answers.model_slips import check_backend  # few models are elsewhere
+
         check_backend(model, backends(config), backend)
     if chosen.others or (away and config.model in config.models):
         model = None if away else model
@@ -272,6 +266,8 @@ def _check_model(profile: Profile, choice: Choice, names: Iterable[str]) -> None
     model = choice.model
     if model is None or not profile.models or model in profile.models:
         return
+    from appl.runtime.answers.model_slips import similar, written_elsewhere
+
     alone = model in backends()  # its own name is no hint
     hint = "" if alone else similar(model, [*profile.models, *backends()], names)
     raise ModelNotFound(

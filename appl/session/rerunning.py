@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from pathlib import Path
 
 from appl.config import Config
-from appl.runtime.answers.models import Models
+from appl.runtime.answers.models import Elsewhere, Find, Models
 from appl.runtime.event import Instrument
 from appl.runtime.run import Run
 from appl.runtime.world import Nobody
@@ -26,9 +26,8 @@ from appl.session.recorded_run import (
     names_in,
     nests,
     opened,
-    predicted_find,
-    recorded_config,
 )
+from appl.session.recorded_settings import recorded_config
 from appl.session.sealing import sealed
 from appl.session.session import Session, Tell, make_session, tell
 from appl.tracing.explaining.prediction import (
@@ -206,7 +205,7 @@ def prediction_session(
     trace = predictor.trace
     config: Config = recorded_config(trace, overrides, present)
     nobody = Nobody(profile_from(trace.header.get("profile")))
-    models: Models | None = models_in(trace, nobody.profile, predicted_find(trace, config))
+    models: Models | None = models_in(trace, nobody.profile, _predicted_find(trace, config))
     run = Run(
         nobody,
         instruments=instruments,
@@ -222,3 +221,18 @@ def prediction_session(
     run.trace_path = lambda: trace.path
     choice = Choice(str(trace.header.get("backend", "")), run.services.model, True)
     return Session(config, choice, script("api"), config.seed or 0, run, nobody)
+
+
+def _predicted_find(trace: Trace, config: Config) -> Find:
+    """Finds what names meant in the run of *trace*, and what a new one would mean with *config*."""
+    from appl.session.naming import locate
+
+    meanings = names_in(trace).meanings
+
+    def find(name: str, has_key: bool = False) -> Elsewhere | None:
+        location = None if name in meanings else locate(name, config)
+        if location is None:
+            return meanings.get(name)
+        return Elsewhere(location.backend, location.model or "", profile_from(None))
+
+    return find

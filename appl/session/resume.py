@@ -15,7 +15,8 @@ from appl.errors import ProgramChanged, TraceLocked
 from appl.session.blocks import block, settled
 from appl.session.entry import Entry, changed_files, script
 from appl.session.ownership import is_foreign, recording_owner
-from appl.session.recorded_run import names_in, nests, opened, recorded_config
+from appl.session.recorded_run import names_in, nests, opened
+from appl.session.recorded_settings import recorded_config
 from appl.session.session import Session, Tell, make_session, shown, tell
 from appl.tracing.recording.appender import Appender
 from appl.tracing.replaying.resumer import Resumer

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
         profile_data as profile_data,
         profile_from as profile_from,
     )
+    from appl.tracing.format.repair import salvage as salvage
     from appl.tracing.format.signing import Owner as Owner
     from appl.tracing.format.totals import Totals as Totals
-    from appl.tracing.format.trace_scan import salvage as salvage
     from appl.tracing.reading.runs import resolve as resolve
     from appl.tracing.reading.tooluse import ToolUse as ToolUse
     from appl.tracing.reading.trace import (
@@ -39,7 +39,7 @@ else:
             "format.folders": "home",
             "format.record": "profile_data profile_from",
             "format.signing": "Owner",
-            "format.trace_scan": "salvage",
+            "format.repair": "salvage",
             "format.totals": "Totals",
             "reading.runs": "resolve",
             "reading.tooluse": "ToolUse",

@@ -12,6 +12,7 @@ from appl.backend import Emit, Request, Response
 from appl.errors import BackendBusy, BackendUnavailable
 from appl.parts.control import words
 from appl.runtime.scheduling.prefix_order import PrefixOrder
+from appl.runtime.scheduling.queue_status import loads
 from appl.testing import Allowance, Limits, Policy, Retries, Streamed, VirtualClock
 
 from . import programs
@@ -280,7 +281,7 @@ def test_a_call_that_had_its_slot_gives_it_back_when_the_run_is_paused() -> None
             return {why for _, why in made.why().values()} == {"paused"}
 
         eventually(all_pause)
-        assert made.look(lambda run: run.dispatch.scheduler.loads())[0].taken == 0
+        assert made.look(lambda run: loads(run.dispatch.scheduler))[0].taken == 0
 
 
 class Caching(Watched):
@@ -366,7 +367,7 @@ def test_several_backends_each_with_its_queue() -> None:
             "/gen.1": ("worker", "asked"),
             "/gen.2": ("queue", "slot"),
         }
-        assert [load.backend for load in made.look(lambda run: run.dispatch.scheduler.loads())] == [
+        assert [load.backend for load in made.look(lambda run: loads(run.dispatch.scheduler))] == [
             "watched",
             "other",
         ]

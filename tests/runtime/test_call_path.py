@@ -100,6 +100,33 @@ on[0] = False
 sys.setprofile(None)
 print(json.dumps(sorted({file for file, _ in seen})))
 """
+REPLAYED_CALLS = """
+from pathlib import Path
+
+from appl.runtime.run import Run
+from appl.session import replayed
+from appl.testing import Instant
+from appl.tracing import Recorder
+import program
+
+path, rounds = Path("run.trace"), 12
+recorder = Recorder(path, {"backend": "instant"})
+with Run(Instant(), instruments=[recorder], gate=recorder.gate):
+    for _ in range(rounds):
+        str(program.main())
+recorder.close()
+sys.setprofile(watch)
+found = []
+with replayed(path):
+    for _ in range(rounds):
+        seen.clear()
+        on[0] = True
+        str(program.main())
+        on[0] = False
+        found.append(len(seen))
+sys.setprofile(None)
+print(json.dumps(found[2:]))
+"""
 PROGRAM = """
 from appl import gen, ppl
 
@@ -168,3 +195,13 @@ def test_a_replay_of_one_call_runs_through_few_files(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     files = json.loads(done.stdout)
     assert len(files) <= 51, files
+
+
+def test_each_of_ten_replayed_calls_runs_through_few_functions(tmp_path: Path) -> None:
+    """Whether all programs wait is looked for once, and not again by each look for another."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "script.py").write_text(WATCH + REPLAYED_CALLS)
+    command = [sys.executable, "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    counts = json.loads(done.stdout)
+    assert len(counts) == 10 and max(counts) <= 500, counts

@@ -18,7 +18,7 @@ from appl.backend import Profile, Request, Response, Sample, Usage
 from appl.backend.price import Price
 from appl.config import load
 from appl.errors import ConfigError
-from appl.runtime.answers.models import models_from
+from appl.runtime.answers.recorded_models import models_from
 from appl.runtime.event import CallEnded
 from appl.runtime.run import Run
 from appl.runtime.scheduling.deadline_plan import ExpectedCall, Forecast, Plan, chosen_by

@@ -21,7 +21,8 @@ from appl.errors import (
     ModelNotFound,
     Unsupported,
 )
-from appl.runtime.answers.models import Route, Spot, models_from
+from appl.runtime.answers.models import Route, Spot
+from appl.runtime.answers.recorded_models import models_from
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted
 from appl.runtime.run import Run
 from appl.session import check, choose, replayed

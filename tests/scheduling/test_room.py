@@ -22,6 +22,7 @@ from appl.runtime.event import CallEnded, CallStarted
 from appl.runtime.run import Run
 from appl.runtime.scheduling.placing import Placing
 from appl.runtime.scheduling.prefix_order import PrefixOrder
+from appl.runtime.scheduling.queue_status import statuses
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.testing import BackendEndpoint, Limits, Log, Model, Models, Policy, Retries, VirtualClock
 from appl.testing.radix import RadixServer
@@ -232,7 +233,7 @@ def at_rest(scheduler: Scheduler, order: PrefixOrder, clock: VirtualClock) -> No
             await asyncio.sleep(0)
             clock.advance()
         assert scheduler.order is not order and not scheduler.workers
-        assert not list(scheduler.holdings()) and not list(order.waiting())
+        assert not list(statuses(scheduler)) and not list(order.waiting())
         assert not (order.size or order.busy)
         room = order.room
         assert not (room.held or room.inside or room.resting or room.lines or room.waiting)

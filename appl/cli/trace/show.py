@@ -30,6 +30,7 @@ from appl.tracing.explaining import steps
 from appl.tracing.explaining.run_summary import Summary
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
+from appl.tracing.format.failures import counted_items
 from appl.tracing.reading.documents import jsonable
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def _failures(trace: Trace) -> Iterator[str]:
     if not counts:
         return
     yield f"  failed   {', '.join(counts.words(trace.reason == 'finished'))}"
-    shown = trace.failures.counted_items() or [*trace.failures.values()]
+    shown = counted_items(trace.failures) or [*trace.failures.values()]
     for failure in shown[:_FAILURES]:
         yield f"           {one_line(f'{failure.address}: {_error(failure.error)}', 150)}"
     if len(shown) > _FAILURES:

@@ -18,6 +18,7 @@ from appl.runtime.programs import Program, programs_of
 from appl.runtime.run import Run
 from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.call_status import CallStatus, Load, Unfinished
+from appl.runtime.scheduling.queue_status import loads
 from appl.tracing.recording.secret import Masker
 
 EXCERPT = 200
@@ -85,7 +86,7 @@ def view(run: Run, about: About, limit: int, content: bool) -> dict[str, object]
     return {
         **_about(run, about),
         **_counted(holdings),
-        "backends": [_load(load, about) for load in run.dispatch.scheduler.loads()],
+        "backends": [_load(load, about) for load in loads(run.dispatch.scheduler)],
         "budget": _budget(account) if account is not None else None,
         "calls": [_call(status, about, shown) for status in holdings[:limit]],
         "programs": [_program(program, about) for program in itertools.islice(programs, limit)],

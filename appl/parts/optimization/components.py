@@ -72,25 +72,27 @@ class Component:
         """*prompt* with the values of the placeholders in place of this text, if it is found."""
         parts = _split(self.text, self.placeholders)
         pattern = "".join("(.*?)" if isinstance(part, _Hole) else re.escape(part) for part in parts)
-        found = re.search(
+        match = re.search(
             pattern + (r"\Z" if parts and isinstance(parts[-1], _Hole) else ""), prompt, re.DOTALL
         )
-        if found is None or not self.placeholders:
+        if match is None or not self.placeholders:
             return prompt
         holes = [part for part in parts if isinstance(part, _Hole)]
-        values = dict(zip(holes, found.groups(), strict=True))
+        values = dict(zip(holes, match.groups(), strict=True))
         shown = "\n".join(f"{hole}: {value}" for hole, value in values.items())
-        return f"{prompt[: found.start()]}{shown}{prompt[found.end() :]}"
+        return f"{prompt[: match.start()]}{shown}{prompt[match.end() :]}"
 
     def refusal(self, text: str) -> str | None:
         """The reason why *text* cannot stand here, in words; ``None`` if it can."""
         if not text.strip():
             return "it is empty"
-        found = Counter(part for part in _split(text, self.placeholders) if isinstance(part, _Hole))
+        counts = Counter(
+            part for part in _split(text, self.placeholders) if isinstance(part, _Hole)
+        )
         wrong = [
-            f"{hole} stands there {found[_Hole(hole)]} times in place of {count}"
+            f"{hole} stands there {counts[_Hole(hole)]} times in place of {count}"
             for hole, count in Counter(self.placeholders).items()
-            if found[_Hole(hole)] != count
+            if counts[_Hole(hole)] != count
         ]
         return "; ".join(wrong) or None
 
@@ -108,11 +110,11 @@ class _Hole(str):
 
 def _split(text: str, holes: Iterable[str]) -> list[str]:
     """The parts of *text*: literal ones, and its placeholders."""
-    known = sorted(set(holes), key=len, reverse=True)
-    if not known:
+    placeholders = sorted(set(holes), key=len, reverse=True)
+    if not placeholders:
         return [text]
-    found = re.split("(" + "|".join(map(re.escape, known)) + ")", text)
-    return [_Hole(part) if at % 2 else part for at, part in enumerate(found) if part]
+    pieces = re.split("(" + "|".join(map(re.escape, placeholders)) + ")", text)
+    return [_Hole(part) if at % 2 else part for at, part in enumerate(pieces) if part]
 
 
 # -- the functions of a program

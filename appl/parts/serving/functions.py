@@ -123,8 +123,8 @@ class ServedFunction:
             ) from error
 
 
-def _set(found: pydantic.BaseModel) -> set[str]:
-    return found.model_fields_set
+def _set(values: pydantic.BaseModel) -> set[str]:
+    return values.model_fields_set
 
 
 def _place(name: str) -> str:

@@ -6,10 +6,9 @@ That of a model elsewhere begins with its backend, and that of a list names all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from appl.backend import NUMBERS, Profile, Sampling
 from appl.errors import ConfigError, InvalidOption, ModelNotFound, nearest
@@ -20,9 +19,6 @@ SAMPLING = (*(name for name in Sampling.__slots__ if name in NUMBERS - _NO_SETTI
 
 USUAL = ("small", "large")
 """Names that every program may use: the default model, until the settings say otherwise."""
-
-_LIKE, _VERY_LIKE = 0.75, 0.8
-"""The likeness, from 0 to 1, from which a name passes for a slip of a backend's or a model's."""
 
 _RESTRICTIONS = frozenset({"schema_object"})  # features that say what a backend cannot do
 
@@ -250,6 +246,8 @@ class Models:
             return Model(head, rest)
         own = name == self._usual or name in self._profile.models
         if slash and not own:
+            from appl.runtime.answers.model_slips import check_backend
+
             check_backend(name, self.reserved, self.backend)
         if self._find is None or (own and not (slash and head in self.reserved)):
             return Model(None, name)
@@ -264,14 +262,9 @@ class Models:
         models = self._profile.models
         if not models or name in models or name == self._usual:
             return
-        stands = f" (for which {written!r} stands)" if written != name else ""
-        others = f"; names: {', '.join(sorted(self._names))}" if self._names else ""
-        hint = similar(name, (*models, *self._names), self._names)
-        hint = hint or written_elsewhere(name, self.reserved)
-        raise ModelNotFound(
-            f"backend {self.backend!r} has no model {name!r}{stands}"
-            f"{hint} (it has: {', '.join(models)}{others})"
-        )
+        from appl.runtime.answers.model_slips import unknown_model
+
+        raise unknown_model(written, name, self.backend, models, self._names, self.reserved)
 
     def as_data(self) -> dict[str, object]:
         """The names as plain data, for the header of a trace."""
@@ -280,43 +273,6 @@ class Models:
             self._default_model if placed else Model(None, self._usual, self._default_model.options)
         )
         return {name: _data(model) for name, model in {"": default, **self._names}.items()}
-
-
-def similar(name: str, models: Iterable[str], names: Iterable[str] = ()) -> str:
-    """``; did you mean 'x'?`` for the name that *name* is most like.
-
-    *names* are the user's own, of which a vague likeness is enough; a model must be very like it,
-    so that the name of a real model never leads to an unrelated one.
-    """
-    return nearest(name, names) or nearest(name, models, _VERY_LIKE)
-
-
-def check_backend(name: str, backends: Collection[str], own: str) -> None:
-    """Refuse a *name* that begins with a slip of the name of one of *backends*.
-
-    *own* is the backend that a model of this very name would be of. Raises ``ModelNotFound``.
-    """
-    head, _, rest = name.partition("/")
-    if head in backends or not backends:
-        return
-    close = get_close_matches(head.lower(), list(backends), n=1, cutoff=_VERY_LIKE)
-    if close:
-        raise ModelNotFound(
-            f"there is no backend {head!r}; did you mean '{close[0]}/{rest}'? (a model of {own!r} "
-            f"with this very name is written '{own}/{name}')"
-        )
-
-
-def written_elsewhere(name: str, backends: Collection[str]) -> str:
-    """``; …`` with how a model of another of *backends* is written, for a *name* not known here."""
-    if name in backends:
-        return f"; {name!r} is a backend: write {name}/MODEL"
-    head, slash, rest = name.partition("/")
-    close = get_close_matches(head, list(backends), n=1, cutoff=_LIKE) if slash else []
-    if close:
-        return f"; did you mean '{close[0]}/{rest}'?"
-    forms = f"litellm/{name}" if slash else f"openai/{name} or litellm/PROVIDER/{name}"
-    return f"; a model of another backend is written BACKEND/MODEL, as in {forms}"
 
 
 def _data(model: Model) -> dict[str, object]:
@@ -330,46 +286,6 @@ def _data(model: Model) -> dict[str, object]:
         if model.within is not None:
             data["within"] = model.within
     return data
-
-
-def models_from(
-    data: object,
-    profile: Profile,
-    backend: str,
-    others: Mapping[str, Profile | Exception] | None = None,
-    *,
-    find: Find | None = None,
-    reserved: Iterable[str] = (),
-) -> Models | None:
-    """The names that :meth:`Models.as_data` described; ``None`` when there are none."""
-    if not isinstance(data, Mapping):
-        return None
-    names = {str(name): _model(entry) for name, entry in data.items() if isinstance(entry, Mapping)}
-    default = names.pop("", None)
-    return Models(profile, default, names, backend, others, find=find, reserved=reserved)
-
-
-def _model(data: Mapping[str, Any]) -> Model:
-    others = data.get("others")
-    return Model(
-        data.get("backend"),
-        data.get("model"),
-        _options(data.get("options")),
-        tuple(map(_model, others)) if isinstance(others, list) else (),
-        str(data.get("prefer", "order")),
-        seconds_in(data.get("within")),
-    )
-
-
-def seconds_in(data: object) -> float | None:
-    """Recorded seconds; ``None`` where there are none."""
-    is_number = isinstance(data, int | float) and not isinstance(data, bool)
-    return cast(float, data) if is_number and 0 < cast(float, data) < 1e9 else None
-
-
-def _options(data: object) -> dict[str, object]:
-    items = data.items() if isinstance(data, Mapping) else ()
-    return {str(name): tuple(v) if isinstance(v, list) else v for name, v in items}
 
 
 def _joint(profiles: list[Profile]) -> Profile:

@@ -224,6 +224,8 @@ class IdleDetection:
             self._look_later()
 
     def _reschedule(self) -> None:
+        # One look at a time is on its way: each of two would take the other for something that the
+        # loop still has to run, and wait for it.
         if not self._is_scheduled:
             self._is_scheduled = True
             io_thread().loop.call_soon(self._look)
@@ -326,7 +328,7 @@ class IdleDetection:
             if self._looks != number or self._run.over:
                 return
             if self._moves != moves:  # somebody went on, who may have gone to wait elsewhere
-                self._look()
+                self._reschedule()
                 return
             self.waits += 1
             # A thread that computes will go on by itself, and what it does then comes before the
@@ -336,7 +338,7 @@ class IdleDetection:
             else:
                 self._forced_at, self._spared = moves, 0
                 self._abandoned_waits.note()
-                self._look()
+                self._reschedule()
 
         def glance(pause: float) -> None:
             # A thread of a pool that waits for work says so to nobody, and neither does a loop that
@@ -344,7 +346,7 @@ class IdleDetection:
             if self._looks != number or self._run.over:
                 return
             if self._still() is not None:
-                self._look()
+                self._reschedule()
             elif pause < GRACE:
                 io_thread().loop.call_later(pause, glance, 2 * pause)
 

@@ -21,7 +21,6 @@ from appl.backend import Backend, Connects, Emit, PrefixCaching, Pricing, Reques
 from appl.backend.check import check_response
 from appl.errors import BackendBusy, BackendError, BudgetExceeded
 from appl.runtime.event import AttemptFailed, CallDispatched
-from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.policy import ATTEMPT_S, Policy
 from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
 from appl.runtime.scheduling.traffic import Traffic
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from appl.runtime.answers.samples import Samples
     from appl.runtime.scheduling.accounts import Account, BudgetLedger
     from appl.runtime.scheduling.admission import Admission
+    from appl.runtime.scheduling.call_status import Why
     from appl.runtime.scheduling.connecting import Connecting
     from appl.runtime.scheduling.metering import Meter
 
@@ -99,7 +99,7 @@ class Dispatcher:
         self.backend, self.policy, self.name = backend, policy, backend.profile.name
         self._make_samples, self._seed = samples, seed
         traffic = traffic or Traffic(policy, most)
-        self._traffic, self._clock, self.outages = traffic, traffic.clock, traffic.outages
+        self.traffic, self._clock, self.outages = traffic, traffic.clock, traffic.outages
         self.connecting: Connecting | None = None
         if offers(backend, Connects):
             from appl.runtime.scheduling.connecting import Connecting
@@ -115,7 +115,7 @@ class Dispatcher:
         self._late = deadlines.first_token_s is not None or deadlines.between_tokens_s is not None
         self._late = self._late and "stream" in backend.profile.features
         self._resting = 0
-        self._questions: dict[Call, Question] = {}
+        self.questions: dict[Call, Question] = {}
         self._began: dict[Call, float] = {}
         self._ready: dict[Call, float] = {}
         self._by_default = deadlines.total_s is None
@@ -150,7 +150,7 @@ class Dispatcher:
             # It holds nothing that leads back here, or this would not be freed at once.
             backend_meter = partial(_meter_of, ref(self))
             self._admission = Admission(
-                self._traffic, self.connecting, self.policy.retries, self.budgets, backend_meter,
+                self.traffic, self.connecting, self.policy.retries, self.budgets, backend_meter,
                 self.on_room,
             )  # fmt: skip
         return self._admission
@@ -170,13 +170,18 @@ class Dispatcher:
         # A call that is taken out of the queue cannot be overtaken any more. So while one waits
         # for leave, the others stay in the queue, where a later one of higher priority still goes
         # first. Where calls wait no longer for a server, they have to come out to be told so.
-        traffic = self._traffic
+        traffic = self.traffic
         if self.outages and self.policy.retries.attempts > 1 and traffic.gives_up:
             return None
-        if self._admission is not None and self._admission.stuck:
+        if self.stuck:
             return 0
         size = traffic.slots.size
         return None if size is None else int(size) + self._resting
+
+    @property
+    def stuck(self) -> bool:
+        """True if an attempt waits for something that keeps others in the queue."""
+        return self._admission is not None and self._admission.stuck > 0
 
     def now(self) -> float:
         """The time on the clock of its limits."""
@@ -260,8 +265,8 @@ class Dispatcher:
     async def _ask(self, call: Call, request: Request, emit: Emit | None) -> Response:
         """Ask the backend itself, until it answers or there is no point in asking again."""
         ready = self._ready.pop(call, -math.inf) if self._ready else -math.inf
-        question = self._questions[call] = Question(call, request, emit, ready)
-        self._traffic.retries.calls += 1
+        question = self.questions[call] = Question(call, request, emit, ready)
+        self.traffic.retries.calls += 1
         try:
             while True:
                 try:
@@ -271,9 +276,7 @@ class Dispatcher:
                     question.error = error  # for those who look on while it rests
                     if (watcher := call.run.reporter.watcher) is not None:
                         at, number = time.monotonic_ns(), question.number
-                        outage_left_s = (
-                            self._traffic.outage(request.model).until - self._clock.now()
-                        )
+                        outage_left_s = self.traffic.outage(request.model).until - self._clock.now()
                         rests = max(wait, outage_left_s)
                         watcher.on_event(AttemptFailed(call.address, number, error, at, rests))
                 await self._rest(question, wait)
@@ -281,16 +284,16 @@ class Dispatcher:
         finally:
             # Samples of one call may be asked for side by side, each by a question of its own.
             # The entry is that of the latest one.
-            if self._questions.get(call) is question:
-                del self._questions[call]
+            if self.questions.get(call) is question:
+                del self.questions[call]
             if self.outages:
-                self._traffic.tidy(request.model)
+                self.traffic.tidy(request.model)
 
     async def _attempt(self, question: Question) -> Response:
         """Make one attempt."""
         # Most attempts are counted by neither budgets nor rates, and there is room for them now:
         # this is the fastest way. Others take their share of everything in turn.
-        traffic, ledger, admission = self._traffic, self.budgets.made, self._admission
+        traffic, ledger, admission = self.traffic, self.budgets.made, self._admission
         counted = question.call.account is not None or (
             ledger is not None and ledger.late is not None
         )
@@ -366,43 +369,11 @@ class Dispatcher:
 
     # -- for who looks on, and for who intervenes
 
-    @property
-    def stuck_for(self) -> Why | None:
-        """The reason for which a call waits and keeps the others in the queue; else ``None``."""
-        if self._admission is None or not self._admission.stuck:
-            return None
-        reasons = (question.waits for question in self._questions.values())
-        return next((why for why in reasons if why not in (None, "retry", "connect")), None)
-
-    def holding(self, call: Call) -> CallStatus:
-        """The state of *call*, which a worker has."""
-        question = self._questions.get(call)
-        if question is None:
-            return CallStatus(call, "worker", "sample", self.name)
-        why, until, error = question.waits, question.until, question.error
-        outage, refusals = self.outages.get(question.request.model), 0
-        if why in ("circuit", "retry") and outage is not None:
-            refusals, error = outage.refusals, error or outage.error
-            until = max(until or outage.until, outage.until)
-        elif why == "rate" and self._traffic.rate is not None:
-            until = self._traffic.rate.ready_at()
-        why = why or ("asked" if question.sent else "slot")
-        since = time.monotonic() - question.at if question.number else None
-        remaining_s = max(until - self._clock.now(), 0.0) if until is not None else None
-        return CallStatus(
-            call, "worker", why, self.name, 0, question.number, since, remaining_s, error, refusals
-        )
-
-    def load(self, ready: int) -> Load:
-        """The load of the backend, when so many calls are *ready*."""
-        slots = self._traffic.slots
-        return Load(self.name, slots.limit, slots.most, slots.in_use, ready, self.outages)
-
     def resize(self, most: int) -> int:
         """Allow *most* attempts at once, or as many as the backend bears; returns the number."""
         bears = self.backend.profile.concurrency
         most = most if bears is None else min(most, bears)
-        self._traffic.slots.resize(most)
+        self.traffic.slots.resize(most)
         return most
 
     def end(self) -> None:
@@ -436,7 +407,7 @@ class Dispatcher:
         from appl.runtime.scheduling.patience import exhausted_error, wait_s
 
         question.refused = now if question.refused is None else question.refused
-        outage = self._traffic.outage(question.request.model)
+        outage = self.traffic.outage(question.request.model)
         if isinstance(error, BackendBusy) or outage.dead:
             # Turned away, or not there: the call has not been tried, so only the time counts.
             if question.elsewhere:
@@ -446,7 +417,7 @@ class Dispatcher:
             question.failed += 1
             # When a server fails for everybody, retries of all calls would add to its load.
             if question.failed >= retries.attempts or not (
-                question.shared or self._traffic.retries.spend()
+                question.shared or self.traffic.retries.spend()
             ):
                 raise error
         retry_after = error.retry_after or 0.0

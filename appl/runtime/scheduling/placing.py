@@ -25,11 +25,10 @@ from appl.runtime.concurrency.promise import Outcome, Promise
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.metering import estimated
 from appl.runtime.scheduling.policy import EXPECTED_ANSWER
-from appl.runtime.scheduling.scheduler import IncompleteCalls, incomplete, when_prepared
+from appl.runtime.scheduling.scheduler import IncompleteCalls, when_prepared
 
 if TYPE_CHECKING:
     from appl.runtime.answers.models import Models, Route, Spot
-    from appl.runtime.scheduling.call_status import CallStatus, Load
     from appl.runtime.scheduling.deadline_plan import DeadlinePlanner, Forecast
     from appl.runtime.scheduling.dispatcher import Dispatcher
     from appl.runtime.scheduling.scheduler import Scheduler
@@ -141,7 +140,7 @@ class Placing:
     def __init__(self, schedulers: Mapping[str, Scheduler], models: Models) -> None:
         self._models, self.schedulers = models, schedulers
         self.coming = next(iter(schedulers.values())).coming
-        self._incomplete = IncompleteCalls(self.coming)
+        self.incomplete = IncompleteCalls(self.coming)
         self._away_until: dict[str, float] = {}  # by backend, on the clock of its limits
         self._took: dict[Spot, deque[float]] = {}
         self._last_calls: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
@@ -164,7 +163,7 @@ class Placing:
 
     def admit(self, call: Call) -> None:
         """Take a call from its program; its backend is chosen when its prompt is complete."""
-        when_prepared(call, self._place, self._incomplete)
+        when_prepared(call, self._place, self.incomplete)
 
     def _place(self, call: Call) -> None:
         route, request = self._models.route(call.model), call.request
@@ -223,21 +222,7 @@ class Placing:
         for scheduler in self.schedulers.values():
             for call in scheduler.unanswered():
                 yield call.main if isinstance(call, Leg) else call
-        yield from (call for call in self._incomplete if call.outcome is None)
-
-    def holdings(self) -> Iterator[CallStatus]:
-        """The status of every call that is not answered yet."""
-        for scheduler in self.schedulers.values():
-            for status in scheduler.holdings():
-                call = status.call
-                yield (
-                    dataclasses.replace(status, call=call.main) if isinstance(call, Leg) else status
-                )
-        yield from incomplete(self._incomplete)
-
-    def loads(self) -> list[Load]:
-        """The load of each backend."""
-        return [load for scheduler in self.schedulers.values() for load in scheduler.loads()]
+        yield from (call for call in self.incomplete if call.outcome is None)
 
     @property
     def paused(self) -> bool:

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, cast
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, on_finish, source_of
-from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.order import CallQueue, Fifo, Order
 
 if TYPE_CHECKING:
     from appl.backend import Response
     from appl.runtime.answers.call import Call
+    from appl.runtime.scheduling.call_status import Why
     from appl.runtime.scheduling.dispatcher import Dispatcher
     from appl.runtime.scheduling.policy import Policy
 
@@ -52,7 +52,7 @@ class Scheduler:
         self._starting = False
         self.coming = Counter[str]()
         self.incomplete = IncompleteCalls(self.coming)
-        self._tasks: dict[asyncio.Task[None], Call | None] = {}
+        self.tasks: dict[asyncio.Task[None], Call | None] = {}
         self.batched: dict[Call, None] = {}
 
     @cached_property
@@ -121,7 +121,7 @@ class Scheduler:
         self.workers += 1
         # An empty context: a worker serves the calls of many programs, and must keep none of them.
         task = io_thread().loop.create_task(self._work(), context=contextvars.Context())
-        self._tasks[task] = None
+        self.tasks[task] = None
         return True
 
     def _has_room(self) -> None:
@@ -140,11 +140,11 @@ class Scheduler:
                 order.over(call, since)
         finally:
             self.workers -= 1
-            del self._tasks[task]
+            del self.tasks[task]
 
     async def _attempt(self, call: Call, task: asyncio.Task[None]) -> None:
         call.worker = task
-        self._tasks[task] = call
+        self.tasks[task] = call
         try:
             call.answered(await self.dispatcher.complete(call))
         # The program cancels a call by cancelling the task that works on it. That ends the call,
@@ -156,7 +156,7 @@ class Scheduler:
         finally:
             # From here on a cancellation of the call cannot reach this task any more. Those that
             # came are taken back, or asyncio would hold the next call for a cancelled one.
-            call.worker = self._tasks[task] = None
+            call.worker = self.tasks[task] = None
             while task.cancelling():
                 task.uncancel()
 
@@ -164,47 +164,15 @@ class Scheduler:
 
     def unanswered(self) -> Iterator[Call]:
         """Every call without an answer: with a worker, ready, or waiting."""
-        ready = (call for call, _ in self._waiting())
-        for call in chain(self._tasks.values(), ready, self.incomplete, tuple(self.batched)):
+        ready = (call for call, _ in self.waiting())
+        for call in chain(self.tasks.values(), ready, self.incomplete, tuple(self.batched)):
             if call is not None and call.outcome is None:
                 yield call
 
-    def _waiting(self) -> Iterable[tuple[Call, Why | None]]:
+    def waiting(self) -> Iterable[tuple[Call, Why | None]]:
+        """The calls of the order, with the reason for which each is not ready."""
         # Any thread may look on, but the order is made on the I/O loop.
         return self.order.waiting() if "order" in vars(self) else ()
-
-    def holdings(self) -> Iterator[CallStatus]:
-        """The status of every call without an answer: with a worker, ready, or waiting."""
-        # Any thread may look on, but the dispatcher is made on the I/O loop. Where this asks it, a
-        # call has come to it already.
-        for call in chain(self._tasks.values(), tuple(self.batched)):
-            if call is not None and call.outcome is None:
-                yield self.dispatcher.holding(call)
-        number, behind = 0, None
-        for call, why in self._waiting():
-            if call.outcome is not None:
-                continue
-            if why is not None:
-                yield CallStatus(call, "queue", why, self.dispatcher.name)
-                continue
-            number += 1
-            if number > 1:
-                behind = behind or self._why(2)
-            yield CallStatus(call, "queue", behind or self._why(1), self.dispatcher.name, number)
-        if self.incomplete:
-            yield from incomplete(self.incomplete)
-
-    def _why(self, number: int) -> Why:
-        """The reason for which number *number* of the queue is not sent."""
-        if self.paused:
-            return "paused"
-        limit = self.dispatcher.limit
-        full = limit is not None and self.workers >= limit
-        return (self.dispatcher.stuck_for or "slot") if full and number == 1 else "turn"
-
-    def loads(self) -> list[Load]:
-        """The load of the backend, in a list."""
-        return [self.dispatcher.load(self.order.size)]
 
     def pause(self) -> None:
         """Begin no attempt from now on; what is on its way goes on."""
@@ -237,13 +205,6 @@ class Scheduler:
 
 
 # -- from a call to one that is ready
-
-
-def incomplete(calls: set[Call]) -> Iterator[CallStatus]:
-    """The status of *calls*, which wait for a part of their prompts."""
-    for call in sorted(calls, key=lambda call: call.address):
-        if call.outcome is None:
-            yield CallStatus(call, "prompt", "part")
 
 
 class IncompleteCalls(set["Call"]):

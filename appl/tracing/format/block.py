@@ -9,7 +9,6 @@ Nothing is decompressed whose size was not checked before.
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -33,12 +32,6 @@ from appl.tracing.format.codec import MAX_RAW
 from appl.tracing.format.signing import SIGNATURE
 
 _LONGEST = MAX_RAW + SIGNATURE
-_RESYNC_TRIES, _RESYNC_BYTES, _RESYNC_PIECE = 1 << 20, 1 << 28, 1 << 22
-# where a block may begin: a length above 0, and sequence, codec and raw length in their ranges
-_HEADLIKE = re.compile(
-    rb"(?=(?!\x00\x00\x00)...[\x00-\x04].......[\x00-\x04]....[\x00\x01\x80\x81]...[\x00-\x04])",
-    re.DOTALL,
-)
 
 
 def decompress(codec: int, payload: bytes, raw_length: int) -> bytes:
@@ -161,31 +154,6 @@ def blocks(file: BinaryIO) -> Iterator[Block]:
         yield block
 
 
-def ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
-    """The payloads of the first and the last block, ``None`` when the file does not end with a good
-    block; reads only the heads of those between."""
-    size = file.seek(0, 2)
-    file.seek(0)
-    if file.read(len(MAGIC)) != MAGIC:
-        return None
-    first, last = Scan(good=len(MAGIC)), Scan()
-    while first.good < size:
-        file.seek(first.good)
-        head = file.read(HEAD.size)
-        if len(head) < HEAD.size:
-            return None
-        length, crc, number, previous, _, _ = HEAD.unpack(head)
-        if (number, previous) != (first.blocks, first.last):
-            return None
-        last = Scan(first.good, first.blocks, first.last)
-        first.last = crc
-        first.good += HEAD.size + length
-        first.blocks += 1
-    if first.good != size or not first.blocks:
-        return None
-    return payload(file, Scan(len(MAGIC)), size), payload(file, last, size)
-
-
 def payload(file: BinaryIO, at: Scan, size: int) -> bytes:
     """The raw payload of the block that *at* has come to, in a file of *size* bytes.
 
@@ -207,7 +175,9 @@ def _raw(block: Block, number: int) -> bytes:
 
 def _classify(file: BinaryIO, state: Scan, size: int, salvage: bool) -> None:
     state.torn = size - state.good
-    after = _resync(file, state, size)
+    from appl.tracing.format.damage import sequel  # few traces end in a bad block
+
+    after = sequel(file, state, size)
     if after is None:
         return
     state.damaged = (
@@ -216,43 +186,3 @@ def _classify(file: BinaryIO, state: Scan, size: int, salvage: bool) -> None:
     )
     if not salvage:
         raise TraceCorrupt(state.damaged)
-
-
-def _resync(file: BinaryIO, state: Scan, size: int) -> str | None:
-    """A description of the data after the bad block; ``None`` when it is the torn end of the file.
-
-    A file is looked through in pieces. One that is too large to be looked through whole, or too
-    full of what might be blocks, is damaged: to cut its end would lose what may be there.
-    """
-    remaining, end = _RESYNC_BYTES, min(size, state.good + _RESYNC_BYTES)
-    for tries, at in enumerate(_candidates(file, state.good, end)):
-        if tries > _RESYNC_TRIES or remaining < 0:
-            return "what follows might be good blocks"
-        file.seek(at)
-        head = file.read(HEAD.size)
-        length, crc, number, _, _, raw_length = HEAD.unpack(head)
-        if (
-            number < state.blocks
-            or at + HEAD.size + length > size
-            or raw_length + SIGNATURE < length
-        ):
-            continue
-        remaining -= length
-        if zlib.crc32(file.read(length), zlib.crc32(head[8:])) == crc:
-            return f"good blocks follow at {at}"
-    return None if end == size else f"{size - state.good} bytes are more than a torn end"
-
-
-def _candidates(file: BinaryIO, start: int, end: int) -> Iterator[int]:
-    """The offsets from *start* to *end* at which the head of a block may lie."""
-    while end - start >= HEAD.size:
-        file.seek(start)
-        piece = file.read(min(_RESYNC_PIECE, end - start))
-        last = len(piece) - HEAD.size
-        if last < 0:  # the file has become shorter
-            return
-        if piece.count(0) < len(piece):  # no head is all zeros, and looking for one takes longer
-            for match in _HEADLIKE.finditer(piece):
-                if match.start() <= last:
-                    yield start + match.start()
-        start += last + 1

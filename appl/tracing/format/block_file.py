@@ -179,7 +179,7 @@ class BlockFile:
             self._owner.note_end(self._first, self.last.signature)
 
     def _repair(self) -> block.Scan:
-        from appl.tracing.format.trace_scan import repair  # of a file that is written on
+        from appl.tracing.format.repair import repair  # of a file that is written on
 
         return repair(self._fd)
 

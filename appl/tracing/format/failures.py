@@ -37,39 +37,43 @@ class Failure:
         return {"address": self.address, "kind": self.kind, "of": self.of, "error": problem}
 
 
-class Failures(dict[str, Failure]):
-    """The failures of a run by their addresses: those that stand after all of its processes."""
+Failures = dict[str, Failure]
+"""The failures of a run by their addresses: those that stand after all of its processes."""
 
-    def forget_retried(self, address: str) -> None:
-        """Forget the failure of the call at *address*, which a later process asks again, and those
-        of the items around it.
-        """
-        while self and address:
-            self.pop(address, None)
-            address = address.rpartition("/")[0]
 
-    def counted_items(self) -> list[Failure]:
-        """The failed items that count: not those whose error an item around them failed with."""
-        return [one for one in self.values() if one.kind == ITEM and not self._went_on(one)]
+def forget_retried(failures: Failures, address: str) -> None:
+    """Forget the failure of the call at *address*, which a later process asks again, and those of
+    the items around it.
+    """
+    while failures and address:
+        failures.pop(address, None)
+        address = address.rpartition("/")[0]
 
-    def _went_on(self, inner: Failure) -> bool:
-        address = inner.address
-        while address := address.rpartition("/")[0]:
-            around = self.get(address)
-            if around is not None and around.error_key == inner.error_key and around.kind == ITEM:
-                return True
-        return False
 
-    def counts(self, tools: int = 0) -> FailureCounts:
-        """The sums; so many *tools* failed."""
-        every = [one for one in self.values() if one.kind == ITEM]
-        counted = self.counted_items()
-        counts = FailureCounts(len(self) - len(every), 0, len(counted), tools)
-        sizes = {one.of: one.items for one in counted if one.items}
-        if sizes:
-            good = sum(sizes.values()) - sum(one.of in sizes for one in every)
-            counts.items = good + counts.items_failed
-        return counts
+def counted_items(failures: Failures) -> list[Failure]:
+    """The failed items that count: not those whose error an item around them failed with."""
+    return [one for one in failures.values() if one.kind == ITEM and not _went_on(failures, one)]
+
+
+def _went_on(failures: Failures, inner: Failure) -> bool:
+    address = inner.address
+    while address := address.rpartition("/")[0]:
+        around = failures.get(address)
+        if around is not None and around.error_key == inner.error_key and around.kind == ITEM:
+            return True
+    return False
+
+
+def counts_of(failures: Failures, tools: int = 0) -> FailureCounts:
+    """The sums of *failures*, where so many *tools* failed."""
+    every = [one for one in failures.values() if one.kind == ITEM]
+    counted = counted_items(failures)
+    counts = FailureCounts(len(failures) - len(every), 0, len(counted), tools)
+    sizes = {one.of: one.items for one in counted if one.items}
+    if sizes:
+        good = sum(sizes.values()) - sum(one.of in sizes for one in every)
+        counts.items = good + counts.items_failed
+    return counts
 
 
 @dataclass(slots=True)
@@ -151,14 +155,14 @@ def short_error(error: BaseException) -> tuple[Any, ...]:
 class RunningFailures:
     """The failures of a run so far, while it goes on."""
 
-    known: Failures = field(default_factory=Failures)
+    known: Failures = field(default_factory=dict)
     tools: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, failures: Iterable[Failure], tools: Iterable[str]) -> RunningFailures:
         """Those of the processes before."""
-        return cls(Failures({failure.address: failure for failure in failures}), set(tools))
+        return cls({failure.address: failure for failure in failures}, set(tools))
 
     def counts(self) -> FailureCounts:
         """The sums."""
-        return self.known.counts(len(self.tools))
+        return counts_of(self.known, len(self.tools))

@@ -1,23 +1,18 @@
-"""The scan over the file of a run: what there is, and how the file ends; repair and copies.
+"""The scan over the file of a run: what there is, and how the file ends.
 
-Invariant: what is cut off or left out is no good block.
+Invariant: what a scan leaves out is no good block.
 """
 
 from __future__ import annotations
 
 import fcntl
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import BinaryIO, Literal
 
 from appl.tracing.format import block
 from appl.tracing.format.allowance import DecodingAllowance
-from appl.tracing.format.store import create, regular_file
 
 State = Literal["running", "finished", "crashed"]
-
-_PIECE = 1 << 20
 
 
 def locked(file: BinaryIO) -> bool:
@@ -91,35 +86,3 @@ class TraceScan:
     def state(self, closed: bool) -> State:
         """The state of the run whose last record *closed* it, or did not."""
         return "running" if self._running else "finished" if closed else "crashed"
-
-
-def repair(fd: int) -> block.Scan:
-    """Cut the torn tail of the trace *fd*; the scan says how much. Raises ``TraceCorrupt``."""
-    scan = block.Scan()
-    with os.fdopen(os.dup(fd), "rb") as file:
-        for _ in block.scan(file, scan):
-            pass
-    # Under the lock, which the caller holds: a torn tail may else be a block that another process
-    # is writing right now.
-    if scan.torn:
-        os.ftruncate(fd, scan.good)
-        os.fsync(fd)
-    return scan
-
-
-def salvage(source: Path, target: Path) -> block.Scan:
-    """Copy the good prefix of *source* into the new trace *target*."""
-    scan = block.Scan()
-    with regular_file(source) as file:
-        for _ in block.scan(file, scan, salvage=True):
-            pass
-        fd = create(target)
-        with os.fdopen(fd, "wb") as copy:
-            file.seek(0)
-            remaining = scan.good
-            while remaining > 0 and (piece := file.read(min(remaining, _PIECE))):
-                copy.write(piece)
-                remaining -= len(piece)
-            copy.flush()
-            os.fsync(copy.fileno())
-    return scan

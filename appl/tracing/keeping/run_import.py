@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from appl.errors import TraceCorrupt
-from appl.tracing.format import trace_scan, trust
+from appl.tracing.format import repair, trust
 from appl.tracing.format.folders import imported_folder, runs_folder
 from appl.tracing.format.signing import Owner
 from appl.tracing.reading.trace import Trace
@@ -28,7 +28,7 @@ def take_in(source: Path, home: Path, *, owner: Owner | None = None, salvage: bo
     folder = imported_folder(home) if owner is None else runs_folder(home)
     target = new_path(str(trace.header.get("program") or "run"), folder)
     if owner is None:
-        trace_scan.salvage(source, target)
+        repair.salvage(source, target)
     else:
         trust.signed_copy(source, target, owner)
     return target

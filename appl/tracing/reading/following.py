@@ -14,8 +14,8 @@ from appl.tracing.format import table
 from appl.tracing.format.allowance import DecodingAllowance
 from appl.tracing.format.store import is_tape, regular_file
 from appl.tracing.format.trace_scan import TraceScan
-from appl.tracing.reading.process_records import StoredCall, StoredToolUse
 from appl.tracing.reading.reader import Reader
+from appl.tracing.reading.stored_calls import StoredCall, StoredToolUse
 from appl.tracing.reading.stored_records import Source
 from appl.tracing.reading.trace import Home, Trace
 

@@ -16,11 +16,11 @@ from typing import Any, Self
 from appl.errors import TraceCorrupt, TraceError, TraceTooNew
 from appl.tracing.format import codec, record, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance
-from appl.tracing.format.failures import Failure, error_key
 from appl.tracing.format.record import checked, optional, word
 from appl.tracing.format.table import REDACTED, SEALED, as_record, chosen, tag_of
 from appl.tracing.format.trace_scan import TraceScan
-from appl.tracing.reading.process_records import ProcessRecords, StoredCall, StoredToolUse
+from appl.tracing.reading.process_records import ProcessRecords
+from appl.tracing.reading.stored_calls import StoredCall, StoredToolUse
 from appl.tracing.reading.stored_records import (
     AROUND,
     BAD,
@@ -139,6 +139,11 @@ class Reader:
             self._allowance.spend(RECORD)
             record = as_record(fields)
             getattr(self, handler)(record)
+            if self.checks:
+                from appl.tracing.reading import stored_messages  # a replay reads no prompt
+
+                with self.stored.reading(self._place):
+                    stored_messages.check_message(self.process, self._place + 1, record)
             # Of a short run all answers stay at hand, so that it is read once.
             if self.checks or (tag == _END and self.stored.recent.has_room):
                 with self.stored.reading(self._place):
@@ -157,20 +162,12 @@ class Reader:
 
     def _check(self, record: Any) -> None:
         """Read what is else read when somebody asks for it, of the record that was taken in."""
-        process, here = self.process, self._place + 1
-        if isinstance(record, table.MediumRecord):
-            process.medium_before(here, record.id)
-        elif isinstance(record, table.MessageRecord):
-            process.message_before(here, record.id)
-        elif isinstance(record, table.LongerRecord):
-            process.rope_before(here, record.id)
-        elif isinstance(record, table.PromptRecord):
-            process.prompt_before(here, record.id)
-        elif isinstance(record, table.EndRecord):
-            process.answer_of(self._place, record)
-            process.checked_cuts(self._call(record.call))
+        if isinstance(record, table.EndRecord):
+            self.process.answer_of(self._place, record)
+            call = self._call(record.call)
+            self.process.checked_cuts(call.end, None if call.lost else call.sample)
         elif isinstance(record, table.ObservationRecord):
-            process.observed_at(self._place)
+            self.process.observed_at(self._place)
 
     def _count(self, value: object) -> None:
         """Count what *value*, which is kept, takes as objects."""
@@ -236,6 +233,8 @@ class Reader:
         if not 0 <= items < _MANY:
             raise ValueError(f"a map has {items} items")
         error = self._error(failed.error)
+        from appl.tracing.format.failures import Failure, error_key  # in few runs something fails
+
         key = error_key(type(error).__name__, str(error))
         failure = Failure(address, word(failed.kind), of, items, at, error, key)
         self._trace.failures[address] = failure
@@ -392,7 +391,10 @@ class Reader:
         before = self._by_address.pop(call.address, None)
         if before is not None:
             self._earlier.append(before)
-            self._trace.failures.forget_retried(call.address)
+            if self._trace.failures:
+                from appl.tracing.format.failures import forget_retried  # few runs are resumed
+
+                forget_retried(self._trace.failures, call.address)
         self._by_address[call.address] = call
 
     def _address(self, reference: object) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from appl.errors import NotATrace, nearest
 from appl.tracing.format import block, codec
@@ -105,7 +105,7 @@ def finished(path: Path) -> RunSummary | None:
     ``None`` for another one. Raises ``TraceError`` or ``OSError``.
     """
     with regular_file(path) as file:
-        blocks = block.ends(file)
+        blocks = _ends(file)
     if blocks is None:
         return None
     try:
@@ -125,6 +125,31 @@ def finished(path: Path) -> RunSummary | None:
         return summary if close.sums is None else _with_sums(summary, checked(dict, close.sums))
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None
+
+
+def _ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
+    """The payloads of the first and the last block, ``None`` when the file does not end with a good
+    block; reads only the heads of those between."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    if file.read(len(block.MAGIC)) != block.MAGIC:
+        return None
+    first, last = block.Scan(good=len(block.MAGIC)), block.Scan()
+    while first.good < size:
+        file.seek(first.good)
+        head = file.read(block.HEAD.size)
+        if len(head) < block.HEAD.size:
+            return None
+        length, crc, number, previous, _, _ = block.HEAD.unpack(head)
+        if (number, previous) != (first.blocks, first.last):
+            return None
+        last = block.Scan(first.good, first.blocks, first.last)
+        first.last = crc
+        first.good += block.HEAD.size + length
+        first.blocks += 1
+    if first.good != size or not first.blocks:
+        return None
+    return block.payload(file, block.Scan(len(block.MAGIC)), size), block.payload(file, last, size)
 
 
 def _with_sums(summary: RunSummary, sums: dict[str, object]) -> RunSummary:

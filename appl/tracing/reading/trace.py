@@ -22,7 +22,6 @@ from appl.prompt import (
 )
 from appl.tracing.format import block, codec
 from appl.tracing.format.chunks import Texts, rebuilt, texts_of
-from appl.tracing.format.failures import FailureCounts, Failures
 from appl.tracing.format.store import is_tape, regular_file
 from appl.tracing.format.table import REDACTED
 from appl.tracing.format.totals import Totals, combined
@@ -31,6 +30,7 @@ from appl.tracing.reading.tooluse import RecordedStep, ToolUse
 
 if TYPE_CHECKING:
     from appl.prompt.notebook import Bundle
+    from appl.tracing.format.failures import FailureCounts, Failures
     from appl.tracing.format.keys import RunKey
     from appl.tracing.reading.batches import RecordedBatch
     from appl.tracing.reading.spans import Span
@@ -202,7 +202,7 @@ class Trace:
     by_address: Mapping[str, RecordedCall] = field(default_factory=dict)
     others: list[RecordedCall] = field(default_factory=list)
     tools: Mapping[str, ToolUse] = field(default_factory=dict)
-    failures: Failures = field(default_factory=Failures)
+    failures: Failures = field(default_factory=dict)
     returns: dict[str, Returned] = field(default_factory=dict)
     earlier: Sequence[RecordedCall] = field(default_factory=list)
     batches: dict[str, RecordedBatch] = field(default_factory=dict)
@@ -276,7 +276,9 @@ class Trace:
 
     def failure_counts(self) -> FailureCounts:
         """The numbers of answers that were refused, and of items of maps and tools that failed."""
-        return self.failures.counts(sum(used.has_failed for used in self.tools.values()))
+        from appl.tracing.format.failures import counts_of  # a replay counts none
+
+        return counts_of(self.failures, sum(used.has_failed for used in self.tools.values()))
 
     def sums(self) -> dict[str, object]:
         """The sums over all calls, and what else failed, as JSON-ready data."""

@@ -23,7 +23,7 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
-from appl.tracing.format.failures import Failures, RunningFailures
+from appl.tracing.format.failures import RunningFailures, forget_retried
 from appl.tracing.format.totals import RunningTotals
 from appl.tracing.recording.encoder import Begun
 from appl.tracing.recording.recorder import Recorder
@@ -68,7 +68,7 @@ class Appender(Recorder):
         trace = resumer.trace
         require_unchanged(self, trace)
         go_on_with(self, trace)
-        self._failures = Failures(trace.failures)
+        self._failures = dict(trace.failures)
 
     @property
     def begun(self) -> bool:
@@ -110,7 +110,7 @@ class Appender(Recorder):
         """A call that is begun again is not counted as it ended then."""
         before = self._resumer.trace.by_address.get(address)
         if before is not None:
-            self._failures.forget_retried(address)
+            forget_retried(self._failures, address)
             self.writer.append(Begun(before), 0)
 
     def _begin(self) -> None:

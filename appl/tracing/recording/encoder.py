@@ -816,7 +816,9 @@ class EventEncoder:
         self._packed.append(item)
 
     def _begun(self, item: Begun) -> None:
-        self.failures.known.forget_retried(item.call.address)
+        from appl.tracing.format.failures import forget_retried  # few runs are resumed
+
+        forget_retried(self.failures.known, item.call.address)
         if item.call.started is not None:
             call = item.call
         self.totals.models[call.model].forget(call.ended_as, bool(call.attempts))

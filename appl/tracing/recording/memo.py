@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from appl.prompt import Rope
+if TYPE_CHECKING:
+    from appl.prompt import Rope
 
 K = TypeVar("K", bound=Hashable)
 _NOTHING: dict[Any, int] = {}
@@ -51,7 +52,7 @@ class Memo(Generic[K]):
         return {number: key for some in generations for key, number in some.items()}
 
 
-class Ropes(weakref.WeakKeyDictionary[Rope, int]):
+class Ropes(weakref.WeakKeyDictionary["Rope", int]):
     """The records of growing texts, as long as somebody holds the texts."""
 
     # A text that nobody holds any more cannot grow, so that its record is not asked for again.

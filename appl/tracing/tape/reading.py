@@ -20,8 +20,9 @@ from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.chunks import KINDS, Texts, texts_of
 from appl.tracing.format.record import ANSWERED, checked, optional, response_from
 from appl.tracing.format.store import regular_file
-from appl.tracing.reading.process_records import StoredCall
 from appl.tracing.reading.reader import HANDLERS, Reader
+from appl.tracing.reading.stored_calls import StoredCall
+from appl.tracing.reading.stored_messages import rope_before
 from appl.tracing.reading.stored_records import BAD
 from appl.tracing.reading.trace import Scope, Trace
 from appl.tracing.tape.lines import (
@@ -190,7 +191,7 @@ class _TapeReader(Reader):
     def _check(self, record: Any) -> None:
         super()._check(record)
         if isinstance(record, table.PromptRecord) and record.digest is None:
-            rope = self.process.rope_before(self._place, record.message)
+            rope = rope_before(self.process, self._place, record.message)
             if rope is not None and rope[1].size > LONG:
                 raise ValueError("a long message that goes on needs its digest")
 
