@@ -177,7 +177,7 @@ def _rows(f: Callable[..., object], data: object) -> dict[str, Row]:
 class _Candidate:
     """A program with new texts, and what is known of it on training cases.
 
-    ``known`` of the cases are answered, from the first on; ``samples`` and ``scores`` have them.
+    ``reach`` of the cases are answered, from the first on; ``samples`` and ``scores`` have them.
     ``places`` says where each text stands in the candidate's source; ``earlier`` are proposals that
     were not taken, by text, with the reasons.
     """
@@ -185,7 +185,7 @@ class _Candidate:
     number: int
     texts: dict[Key, str]
     places: Mapping[Key, Component]
-    known: int = 0
+    reach: int = 0
     evaluations: list[Evaluation] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
     earlier: dict[Key, list[tuple[str, str]]] = field(default_factory=dict)
@@ -300,7 +300,7 @@ class _Search:
         self._calls = calls = stack.enter_context(Calls(frame))
         total = stack.enter_context(budget(**(self._limits or {"calls": _UNLIMITED})))
         first = yield from self._first()
-        with budget(**self._left(total.spent, first.known)):
+        with budget(**self._left(total.spent, first.reach)):
             ended = yield from self._searched()
         best = self._leader()
         before = after = Evaluation(first.evaluation.program, first.evaluation.names, (), Usage())
@@ -326,7 +326,7 @@ class _Search:
         """The program as it is, on the first few cases. Raises ``BudgetExceeded``."""
         first = _Candidate(0, {}, {each.key: each for each in self._program.components})
         self._pool = [first]
-        while not self._used and first.known < len(self._order):
+        while not self._used and first.reach < len(self._order):
             try:
                 yield from self._grown(first)
             except _OverBudget:
@@ -354,14 +354,16 @@ class _Search:
         """
         self._calls.refusal = None
         with self._program.using(texts):
-            found: Evaluation = yield partial(
+            evaluation: Evaluation = yield partial(
                 self._evaluate, self._f, list(self._held.values()), scores=self._scores,
                 against=against, progress=self._progress,
             )  # fmt: skip
         if against is not None or self._calls.refusal is None:
-            return found
-        samples = [each for each in found.samples if each.error is None and not each.errors]
-        return Evaluation(found.program, found.names, samples, found.usage, found.seconds)
+            return evaluation
+        samples = [each for each in evaluation.samples if each.error is None and not each.errors]
+        return Evaluation(
+            evaluation.program, evaluation.names, samples, evaluation.usage, evaluation.seconds
+        )
 
     def _searched(self) -> Generator[Callable[[], object], Any, str]:
         """Propose and try until there is a reason to end, which is returned in words."""
@@ -410,14 +412,14 @@ class _Search:
         texts = {**parent.texts, component.key: text}
         if text == self._original(component.key):
             del texts[component.key]
-        made = partial(Proposal, number, parent.number, component.name, text)
+        proposal = partial(Proposal, number, parent.number, component.name, text)
         earlier = parent.earlier.setdefault(component.key, [])
         reason = component.refusal(text)
         if reason is None and tuple(sorted(texts.items())) in self._tried:
             reason = "it was tried before"
         if reason is not None:
             earlier.append((text, f"It was not tried: {reason}."))
-            return made(None, None, None, reason)
+            return proposal(None, None, None, reason)
         self._tried.add(tuple(sorted(texts.items())))
         with self._program.using(texts) as places:
             new = _Candidate(len(self._pool), texts, places)
@@ -425,14 +427,14 @@ class _Search:
             before, after = (each.total(batch) / len(batch) for each in (parent, new))
             if after <= before:
                 earlier.append((text, f"Its mean score was {after:.3f} for {before:.3f}."))
-                return made(before, after, None, "it is no better there")
+                return proposal(before, after, None, "it is no better there")
             yield from self._raced(new, parent)
         mean = new.total(new.scores) / max(len(new.scores), 1)
-        if new.known < parent.known:
+        if new.reach < parent.reach:
             earlier.append((text, f"It was better there, but {mean:.3f} on {len(new.scores)}."))
-            return made(before, after, mean, "on more cases, it cannot reach the best one")
+            return proposal(before, after, mean, "on more cases, it cannot reach the best one")
         self._pool.append(new)
-        return made(before, after, mean, "")
+        return proposal(before, after, mean, "")
 
     # -- what is answered, and how far
 
@@ -445,30 +447,30 @@ class _Search:
         """
         self._calls.refusal = None
         rows = [self._train[case] for case in cases]
-        found: Evaluation = yield partial(
+        evaluation: Evaluation = yield partial(
             self._evaluate, self._f, rows, scores=self._scores, progress=self._progress
         )
         if self._calls.refusal is not None:
             raise _OverBudget
-        candidate.evaluations.append(found)
-        candidate.scores |= self._by_case(found)
-        self._note_components(candidate, found)
+        candidate.evaluations.append(evaluation)
+        candidate.scores |= self._by_case(evaluation)
+        self._note_components(candidate, evaluation)
 
     def _grown(
-        self, candidate: _Candidate, known: int = 0
+        self, candidate: _Candidate, reach: int = 0
     ) -> Generator[Callable[[], object], Any, None]:
-        """Have *candidate* answer the cases up to *known*, by default twice as many as so far."""
-        known = min(max(known or 2 * candidate.known, _FIRST * self._batch), len(self._order))
-        cases = self._order[candidate.known : known]
+        """Have *candidate* answer the cases up to *reach*, by default twice as many as so far."""
+        reach = min(max(reach or 2 * candidate.reach, _FIRST * self._batch), len(self._order))
+        cases = self._order[candidate.reach : reach]
         with self._program.using(candidate.texts):
             yield from self._scored(candidate, cases)
-        candidate.known = known
+        candidate.reach = reach
 
     def _failures(
         self, candidate: _Candidate, count: int
     ) -> Generator[Callable[[], object], Any, list[str]]:
         """The cases that *candidate* fails: at least *count*, if there are so many."""
-        while len(failed := candidate.failed()) < count and candidate.known < len(self._order):
+        while len(failed := candidate.failed()) < count and candidate.reach < len(self._order):
             yield from self._grown(candidate)
         return failed
 
@@ -481,10 +483,10 @@ class _Search:
         is nowhere better than all others, and would not be better than each on the whole if it had
         the full score from there on.
         """
-        known = parent.known
-        others = [each for each in self._pool if each.known >= known]
-        cases, done = self._order[:known], {each.id for each in new.samples}
-        left, block = [case for case in cases if case not in done], self._batch
+        reach = parent.reach
+        others = [each for each in self._pool if each.reach >= reach]
+        cases, done = self._order[:reach], {each.id for each in new.samples}
+        remaining, block = [case for case in cases if case not in done], self._batch
         while True:
             front = {case: max(each.scores.get(case, 0.0) for each in others) for case in cases}
             answered = [case for case in cases if case in done]
@@ -494,12 +496,12 @@ class _Search:
                 new.total(cases, unknown=1.0) <= each.total(cases) for each in others
             ):
                 return
-            if not left:
-                new.known = known
+            if not remaining:
+                new.reach = reach
                 return
-            yield from self._scored(new, left[:block])
-            done.update(left[:block])
-            left, block = left[block:], 2 * block
+            yield from self._scored(new, remaining[:block])
+            done.update(remaining[:block])
+            remaining, block = remaining[block:], 2 * block
 
     def _settled(self) -> Generator[Callable[[], object], Any, None]:
         """Have candidates answer more cases until it is clear which one is the best."""
@@ -507,12 +509,12 @@ class _Search:
             leader = self._leader()
             for other in self._pool:
                 if other is not leader and not self._is_decided(leader, other):
-                    known = max(leader.known, other.known)
-                    if leader.known == other.known:
-                        known *= 2
+                    reach = max(leader.reach, other.reach)
+                    if leader.reach == other.reach:
+                        reach *= 2
                     for each in (leader, other):
-                        if each.known < min(known, len(self._order)):
-                            yield from self._grown(each, known)
+                        if each.reach < min(reach, len(self._order)):
+                            yield from self._grown(each, reach)
                     break
             else:
                 return
@@ -523,11 +525,11 @@ class _Search:
         They are not if no answers could make the *other* better, or by a sign test.
         """
         count = len(self._order)
-        if min(leader.known, other.known) == count:
+        if min(leader.reach, other.reach) == count:
             return True
         if leader.total(self._order) >= other.total(self._order, unknown=1.0):
             return True
-        return _is_better(leader, other, self._order[: min(leader.known, other.known)])
+        return _is_better(leader, other, self._order[: min(leader.reach, other.reach)])
 
     # -- choices
 
@@ -535,7 +537,7 @@ class _Search:
         """The candidate with the highest score, on the cases that both of two have answered."""
         best, *others = self._pool
         for each in others:
-            both = self._order[: min(best.known, each.known)]
+            both = self._order[: min(best.reach, each.reach)]
             if each.total(both) > best.total(both):
                 best = each
         return best
@@ -565,9 +567,9 @@ class _Search:
         self._turns[chosen.key] += 1
         return chosen
 
-    def _note_components(self, candidate: _Candidate, found: Evaluation) -> None:
+    def _note_components(self, candidate: _Candidate, evaluation: Evaluation) -> None:
         """Note which texts stood in prompts of the program, and which in those of its scores."""
-        addresses = [each.address for each in found.samples]
+        addresses = [each.address for each in evaluation.samples]
         mine: set[Line] = set()
         theirs: set[Line] = set()
         for call in self._calls.below(addresses):
@@ -590,10 +592,10 @@ class _Search:
 
     # -- what is known of a candidate
 
-    def _by_case(self, found: Evaluation) -> dict[str, float]:
+    def _by_case(self, evaluation: Evaluation) -> dict[str, float]:
         """The score of each case: a failed sample counts 0."""
         values: dict[str, list[float]] = {}
-        for each in found.samples:
+        for each in evaluation.samples:
             score = each.scores.get(self._objective)
             if each.error is not None or self._objective in each.errors:
                 score = 0.0
@@ -637,13 +639,13 @@ class _Search:
             "; ".join(filter(None, errors)),
         )
 
-    def _use(self, found: Evaluation) -> Use:
-        calls = list(self._calls.below([each.address for each in found.samples]))
-        taken = [self._calls.taken(call) for call in calls]
-        costs = [cost for _, cost in taken]
+    def _use(self, evaluation: Evaluation) -> Use:
+        calls = list(self._calls.below([each.address for each in evaluation.samples]))
+        usages = [self._calls.taken(call) for call in calls]
+        costs = [cost for _, cost in usages]
         cost = None if None in costs else sum(cast("list[int]", costs))
-        cases = len({each.id for each in found.samples})
-        return Use(cases, len(calls), sum(tokens for tokens, _ in taken), cost)
+        cases = len({each.id for each in evaluation.samples})
+        return Use(cases, len(calls), sum(tokens for tokens, _ in usages), cost)
 
     # -- amounts
 
@@ -654,14 +656,14 @@ class _Search:
         """
         if not self._limits:
             return {"calls": _UNLIMITED}
-        left: dict[str, Any] = {}
+        remaining: dict[str, Any] = {}
         for name, limit in self._limits.items():
             used = getattr(spent, name) or 0
             unit = 1e6 if name == "cost" else 1
-            kept = math.ceil(_KEPT * used * len(self._held) / count)
-            amount = limit - (used + kept) / unit
-            left[name] = max(amount, 0) if name == "cost" else max(math.floor(amount), 0)
-        return left
+            reserve = math.ceil(_KEPT * used * len(self._held) / count)
+            amount = limit - (used + reserve) / unit
+            remaining[name] = max(amount, 0) if name == "cost" else max(math.floor(amount), 0)
+        return remaining
 
     def _say(self, line: str) -> None:
         shown = self._progress

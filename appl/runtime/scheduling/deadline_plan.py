@@ -139,18 +139,18 @@ def _least(values: Sequence[float], others: Sequence[float]) -> int:
     return min(range(len(values)), key=lambda place: (values[place], others[place]))
 
 
-def chosen_by(plan: Plan, left: float) -> list[int]:
-    """The backend of each call of *plan*, so that all end within *left* seconds and cost little."""
+def chosen_by(plan: Plan, remaining: float) -> list[int]:
+    """The backend of each call of *plan*: all end within *remaining* seconds, and cost little."""
     quickest = plan.quickest()
-    left = max(left, plan.end(quickest) * (1 + 1e-9))
+    remaining = max(remaining, plan.end(quickest) * (1 + 1e-9))
     cheapest = [_least(*pair) for pair in zip(plan.costs, plan.seconds, strict=True)]
-    found = [_improved(plan, _hastened(plan, cheapest, left), left)]
-    if plan.end(cheapest) > left:
-        found.append(_improved(plan, quickest, left))
-    return min(found, key=plan.cost)
+    plans = [_improved(plan, _hastened(plan, cheapest, remaining), remaining)]
+    if plan.end(cheapest) > remaining:
+        plans.append(_improved(plan, quickest, remaining))
+    return min(plans, key=plan.cost)
 
 
-def _hastened(plan: Plan, start: Sequence[int], left: float) -> list[int]:
+def _hastened(plan: Plan, start: Sequence[int], remaining: float) -> list[int]:
     """*start* with quicker backends on paths that end late, where a second costs least."""
     chosen = list(start)
     while True:
@@ -158,7 +158,7 @@ def _hastened(plan: Plan, start: Sequence[int], left: float) -> list[int]:
         best: tuple[float, int, int] | None = None
         for call, place in enumerate(chosen):
             took = plan.seconds[call][place]
-            late = before[call] + took + after[call] - left
+            late = before[call] + took + after[call] - remaining
             if late <= 0:
                 continue
             for other, seconds in enumerate(plan.seconds[call]):
@@ -172,16 +172,16 @@ def _hastened(plan: Plan, start: Sequence[int], left: float) -> list[int]:
         chosen[best[1]] = best[2]
 
 
-def _improved(plan: Plan, start: Sequence[int], left: float) -> list[int]:
+def _improved(plan: Plan, start: Sequence[int], remaining: float) -> list[int]:
     """*start*, which ends in time, with cheaper backends as far as it still does."""
     chosen = list(start)
-    while (change := _saving(plan, chosen, left)) is not None:
+    while (change := _saving(plan, chosen, remaining)) is not None:
         for call, place in change:
             chosen[call] = place
     return chosen
 
 
-def _saving(plan: Plan, chosen: list[int], left: float) -> list[tuple[int, int]] | None:
+def _saving(plan: Plan, chosen: list[int], remaining: float) -> list[tuple[int, int]] | None:
     """The one change of a backend, or of two, that saves most for its time; ``None`` if none."""
     before, after = plan.paths(chosen)
     best: tuple[float, list[tuple[int, int]]] | None = None
@@ -192,19 +192,19 @@ def _saving(plan: Plan, chosen: list[int], left: float) -> list[tuple[int, int]]
             if saved <= 0:
                 continue
             seconds = plan.seconds[call][other]
-            if before[call] + seconds + after[call] > left:
+            if before[call] + seconds + after[call] > remaining:
                 late.append((saved, call, other))
                 continue
             rate = saved / max(seconds - plan.seconds[call][place], 1e-9)
             if best is None or rate > best[0]:
                 best = rate, [(call, other)]
     if best is None and len(chosen) <= _PAIRS:
-        return _exchange(plan, chosen, left, sorted(late, reverse=True))
+        return _exchange(plan, chosen, remaining, sorted(late, reverse=True))
     return None if best is None else best[1]
 
 
 def _exchange(
-    plan: Plan, chosen: list[int], left: float, late: list[tuple[float, int, int]]
+    plan: Plan, chosen: list[int], remaining: float, late: list[tuple[float, int, int]]
 ) -> list[tuple[int, int]] | None:
     """A cheaper backend for one call and a dearer one for another that save something together."""
     tried = list(chosen)
@@ -217,7 +217,7 @@ def _exchange(
                 if plan.costs[second][quick] - plan.costs[second][place] >= saved * (1 - 1e-9):
                     continue
                 tried[second] = quick
-                if plan.end(tried) <= left:
+                if plan.end(tried) <= remaining:
                     return [(call, other), (second, quick)]
                 tried[second] = place
         tried[call] = chosen[call]
@@ -309,8 +309,8 @@ class DeadlinePlanner:
         """
         durations = self._durations.get(spot)
         if not durations:
-            known = [spot for spot in self._spots if self._durations[spot]]
-            slowest = max((self.seconds(spot, tokens) for spot in known), default=0.0)
+            measured = [spot for spot in self._spots if self._durations[spot]]
+            slowest = max((self.seconds(spot, tokens) for spot in measured), default=0.0)
             return inf if spot in self._asked else slowest
         usual, mean, slope, deviation = durations.line()
         more = 0.0 if tokens is None else slope * (tokens - usual)
@@ -333,14 +333,14 @@ class DeadlinePlanner:
         else:
             nodes = [call.address, *(f"{call.address}+{k}" for k in range(_following(call)))]
         assert self._began is not None
-        left = self._began + self._within - now
+        remaining = self._began + self._within - now
         self._depth = self._chain(nodes)
         plan = self._plan(nodes, call.address, price, now)
         if len(nodes) > _AHEAD:
-            plan, nodes, left = _shortened(plan, nodes, call.address, left)
-        found = chosen_by(plan, left)
-        self._planned = dict(zip(nodes, found, strict=True))
-        self._until, self._still = now + max(left, 0.0) * _STEADY, len(nodes) // _LONG
+            plan, nodes, remaining = _shortened(plan, nodes, call.address, remaining)
+        plans = chosen_by(plan, remaining)
+        self._planned = dict(zip(nodes, plans, strict=True))
+        self._until, self._still = now + max(remaining, 0.0) * _STEADY, len(nodes) // _LONG
         return self._planned[call.address]
 
     def _chain(self, nodes: list[str]) -> int:
@@ -366,8 +366,8 @@ class DeadlinePlanner:
             if address == own:
                 needs, delay, running = [], 0.0, None
             if running is not None:
-                left = self.seconds(running.spot, running.tokens) - (now - running.since)
-                seconds = [left if 0.0 < left < inf else 0.0] * len(self._spots)
+                remaining = self.seconds(running.spot, running.tokens) - (now - running.since)
+                seconds = [remaining if 0.0 < remaining < inf else 0.0] * len(self._spots)
                 rows.append((seconds, [0.0] * len(seconds), [], 0.0))
             elif expected is not None and address in self._elsewhere:
                 seconds = [expected.seconds] * len(self._spots)
@@ -389,15 +389,15 @@ def _answered_by(place: str, spots: Sequence[Spot]) -> Spot | None:
 
 
 def _shortened(
-    plan: Plan, nodes: list[str], own: str, left: float
+    plan: Plan, nodes: list[str], own: str, remaining: float
 ) -> tuple[Plan, list[str], float]:
-    """The first calls of a long *plan*, with their share of the time that is *left*."""
+    """The first calls of a long *plan*, with their share of the *remaining* time."""
     size = max(_AHEAD, nodes.index(own) + 1)
     seconds, costs, needs, delays = plan
     short = Plan(seconds[:size], costs[:size], needs[:size], delays[:size])
     whole = plan.end(plan.quickest())
     share = short.end(short.quickest()) / whole if whole > 0 else 1.0
-    return short, nodes[:size], left * share
+    return short, nodes[:size], remaining * share
 
 
 def _following(call: Call) -> int:
