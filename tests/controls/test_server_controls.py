@@ -92,9 +92,9 @@ CONTROLS = {
         f"{LIMIT}[whole-sglang]",
     ),
     "lines of a stream of any length": Control(
-        "appl/backend/http.py",
-        "        if self._size > ANSWER_BYTES:\n",
-        "        if self._size < 0:\n",
+        f"{HTTP}/events.py",
+        "        if self._line_size > ANSWER_BYTES:\n",
+        "        if self._line_size < 0:\n",
         f"{LIMIT}[stream-sglang]",
     ),
     "openai's client connects for ever": Control(
@@ -170,19 +170,19 @@ CONTROLS = {
         "serving/test_fuzz.py::test_large_bodies_are_refused_before_the_work[tokenize]",
     ),
     "bodies are read before they are refused": Control(
-        f"{SERVING}/guard.py",
+        "appl/parts/web/guard.py",
         "    if (request.content_length or 0) > most_bytes:\n",
         "    if most_bytes < 0:\n",
         f"{ARRIVALS}::test_a_length_above_the_limit_is_refused_before_the_body_comes",
     ),
     "compressed requests are worked on": Control(
-        f"{SERVING}/guard.py",
+        "appl/parts/web/guard.py",
         '    if coding not in ("identity", ""):\n',
         "    if most_bytes < 0:\n",
         f"{ARRIVALS}::test_a_compressed_body_is_refused_whether_it_is_good_or_bad",
     ),
     "half-open requests stay": Control(
-        f"{SERVING}/guard.py",
+        "appl/parts/web/guard.py",
         "                connection.force_close()\n",
         "                pass\n",
         f"{ARRIVALS}::test_a_head_that_does_not_end_is_ended",

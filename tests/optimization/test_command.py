@@ -111,8 +111,9 @@ def test_one_that_is_killed_goes_on_and_pays_nothing_twice(
     assert again["diff"] == whole["diff"]
     assert set(before + after) == set(paid)
     twice = sum((before + after).values()) - sum(paid.values())
-    # The answers that were on their way, or not yet on the disk, are asked for again.
-    assert twice <= 32
+    # The answers that were on their way (of 32 calls at most), or not yet on the disk, are asked
+    # for again.
+    assert twice <= 32 + 16
 
 
 def test_a_budget_holds_for_the_command_and_its_repetitions(folder: Project, asked: Asked):
