@@ -194,7 +194,7 @@ CONTROLS = {
         f"{ARRIVALS}::test_a_malformed_request_is_one_line_of_the_log",
     ),
     "a route that works without a key": Control(
-        f"{SERVING}/keys.py",
+        "appl/parts/web/keys.py",
         'OPEN_PATHS = ("/health", "/metrics")',
         'OPEN_PATHS = ("/health", "/metrics", "/health_generate")',
         "serving/test_keys.py::test_no_route_opens_without_its_key[GET-/health_generate]",
