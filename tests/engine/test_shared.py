@@ -100,4 +100,4 @@ def test_a_lost_worker_takes_no_slots_with_it_and_costs_nothing():
         account, way = run.tree.root.account, run.dispatch.scheduler.dispatcher
     assert account.reserved == Amounts(0, 0, 0)
     assert len(world.asked) == account.spent.calls == 20
-    assert way._traffic.slots.in_use == 0
+    assert way.traffic.slots.in_use == 0

@@ -207,7 +207,7 @@ class Storm:
                 sum(each.reserved) for each in [*self.blocks, *self.accounts, *self.late]
             ),
             "queues": sum(len(way.budgets.ledger._queues) for way in self.ways),
-            "asking": sum(len(way._questions) for way in self.ways),
+            "asking": sum(len(way.questions) for way in self.ways),
             "counts": sum(way.admission.stuck + way._resting for way in self.ways),
             "unpaused": sum(len(way.admission._unpaused) for way in self.ways),
             "rate": int(rate is not None and rate._turn.locked()),
@@ -228,7 +228,7 @@ def weathered(seed, calls):
 
 def dead(way, times=5):
     for _ in range(times):
-        way._traffic.refused("m", BackendUnavailable("down"))
+        way.traffic.refused("m", BackendUnavailable("down"))
 
 
 def test_who_may_probe_but_finds_the_server_left_alone_lets_go_of_the_probe() -> None:
@@ -240,9 +240,9 @@ def test_who_may_probe_but_finds_the_server_left_alone_lets_go_of_the_probe() ->
         dead(way)
         second = asyncio.ensure_future(way.complete(Question(2)))
         await clock.sleep(1.5)
-        (outage,) = way._traffic.outages.values()
+        (outage,) = way.traffic.outages.values()
         assert outage.probe is not None  # and it waits for the slot
-        way._traffic.refused("m", BackendBusy("later", retry_after=5))
+        way.traffic.refused("m", BackendBusy("later", retry_after=5))
         await asyncio.gather(first, second)
         return clock.now()
 

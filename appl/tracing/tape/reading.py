@@ -22,7 +22,7 @@ from appl.tracing.format.record import ANSWERED, checked, optional, response_fro
 from appl.tracing.format.store import regular_file
 from appl.tracing.reading.reader import HANDLERS, Reader
 from appl.tracing.reading.stored_calls import StoredCall
-from appl.tracing.reading.stored_messages import rope_before
+from appl.tracing.reading.stored_messages import check_message, rope_before
 from appl.tracing.reading.stored_records import BAD
 from appl.tracing.reading.trace import Scope, Trace
 from appl.tracing.tape.lines import (
@@ -137,7 +137,9 @@ class _TapeReader(Reader):
         self._place = len(self._records)
         self._records.append(record)
         getattr(self, HANDLERS[type(record)])(record)
-        self._check(record)  # here, so that an error names the line
+        # Here, so that an error names the line.
+        check_message(self.process, self._place + 1, record)
+        self._check(record)
         self.closed = isinstance(record, table.CloseRecord)
         self._trace.records += 1
         self._trace.masked += bool(self._masks)
