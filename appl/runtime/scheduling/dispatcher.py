@@ -173,7 +173,8 @@ class Dispatcher:
         traffic = self.traffic
         if self.outages and self.policy.retries.attempts > 1 and traffic.gives_up:
             return None
-        if self.stuck:
+        admission = self._admission
+        if admission is not None and admission.stuck:
             return 0
         size = traffic.slots.size
         return None if size is None else int(size) + self._resting
