@@ -148,20 +148,6 @@ def is_deep(value: Any) -> bool:
     return True
 
 
-def matches(pattern: str, text: str) -> bool | None:
-    """True if the whole *text* matches the regular expression *pattern*, false if it does not.
-
-    It takes time in proportion to the text. ``None`` if the pattern has what needs more.
-    """
-    import pydantic_core as core  # 25 ms that a program without a pattern must not cost
-
-    try:
-        schema = core.core_schema.str_schema(pattern=f"^(?s:{pattern})$")
-        return bool(core.SchemaValidator(schema).isinstance_python(text))
-    except core.SchemaError:
-        return None
-
-
 def check_response(response: object, server: str) -> None:
     """Raise ``MalformedResponse`` unless *response*, which *server* gave, is a valid answer.
 
