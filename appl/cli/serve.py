@@ -7,7 +7,7 @@ import errno
 import json
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -69,28 +69,38 @@ def _is_program(word: str) -> bool:
 _NETWORK, _SIZES = "Network", "Engine"
 
 
-def _number(name: str, default: int, text: str, section: str, unit: str = "N") -> Callable[[F], F]:
-    return option(name, type=int, default=default, metavar=unit, help=text, section=section)
+def number(name: str, default: float, text: str, section: str, unit: str = "N") -> Callable[[F], F]:
+    """An option that takes a number of the type of *default*."""
+    kind = type(default)
+    return option(name, type=kind, default=default, metavar=unit, help=text, section=section)
+
+
+def network(admin: str, *more: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a server's address, keys and limits; *admin* says what its second key is for.
+
+    *more* options stand among them.
+    """
+    return combined(
+        option("--host", default="127.0.0.1", section=_NETWORK, help="address to listen on"),
+        number("--port", 0, "port; 0: a free one", _NETWORK),
+        option("--api-key", metavar="KEY", section=_NETWORK, help="key to ask for; 'none': no key"),
+        option("--admin-key", metavar="KEY", section=_NETWORK, help=admin),
+        *more,
+        number("--max-body", 2 << 20, "size of a request", _NETWORK, "BYTES"),
+        option(
+            "--allow-host",
+            multiple=True,
+            metavar="NAME",
+            section=_NETWORK,
+            help="a name under which requests may address the server; may be repeated",
+        ),
+    )
 
 
 _network = combined(
-    option("--host", default="127.0.0.1", section=_NETWORK, help="address to listen on"),
-    _number("--port", 0, "port; 0: a free one", _NETWORK),
-    option("--api-key", metavar="KEY", section=_NETWORK, help="key to ask for; 'none': no key"),
-    option(
-        "--admin-key",
-        metavar="KEY",
-        section=_NETWORK,
-        help="key for /flush_cache, /shutdown and abort_all",
-    ),
-    _number("--max-queued", 1024, "samples that may wait; more are refused with 503", _NETWORK),
-    _number("--max-body", 2 << 20, "size of a request", _NETWORK, "BYTES"),
-    option(
-        "--allow-host",
-        multiple=True,
-        metavar="NAME",
-        section=_NETWORK,
-        help="a name under which requests may address the server; may be repeated",
+    network(
+        "key for /flush_cache, /shutdown and abort_all",
+        number("--max-queued", 1024, "samples that may wait; more are refused with 503", _NETWORK),
     ),
     switch(
         "--incremental-streaming-output",
@@ -107,11 +117,11 @@ _engine = combined(
         section=_SIZES,
         help="prefix cache",
     ),
-    _number("--max-batch", 32, "sequences that run at once", _SIZES),
-    _number("--chunk", 256, "prompt tokens computed in one step", _SIZES),
-    _number("--cache-tokens", 16384, "tokens that the prefix cache holds", _SIZES),
-    _number("--row-tokens", 16384, "tokens of all running sequences", _SIZES),
-    _number("--threads", 1, "BLAS threads", _SIZES),
+    number("--max-batch", 32, "sequences that run at once", _SIZES),
+    number("--chunk", 256, "prompt tokens computed in one step", _SIZES),
+    number("--cache-tokens", 16384, "tokens that the prefix cache holds", _SIZES),
+    number("--row-tokens", 16384, "tokens of all running sequences", _SIZES),
+    number("--threads", 1, "BLAS threads", _SIZES),
 )
 
 

@@ -17,7 +17,7 @@ from appl.cli.commands import Options, appl_command, argument, combined, option,
 from appl.cli.exits import OK, USAGE
 from appl.cli.overrides import budget_of, settings
 from appl.cli.parameters import late
-from appl.cli.serve import ADMIN_VARIABLE, KEY_VARIABLE, start_error
+from appl.cli.serve import ADMIN_VARIABLE, KEY_VARIABLE, network, number, start_error
 from appl.cli.target import Target, UsageError, load, load_module, parse
 from appl.cli.terminal import counted, out, say
 from appl.config.schedule import TABLES
@@ -32,43 +32,15 @@ if TYPE_CHECKING:
     from appl.parts.serving.runs import RunLimits
 
 _SETTINGS = (*overrides.SETTINGS, "home")
-_NETWORK, _RUNS, _MCP = "Network", "Runs", "MCP"
+_RUNS, _MCP = "Runs", "MCP"
 _EPILOG = """\
 A file alone stands for all prompt functions that it defines, but those that begin with `_`. The
 server listens on this machine alone unless --host says otherwise, and asks for a key, which is
 drawn at random unless --api-key or APPL_SERVE_API_KEY gives one. /docs describes what it serves.
 """
-
-
-def _number(
-    word: str, default: float, text: str, section: str, unit: str = "N"
-) -> Callable[..., Any]:
-    kind = type(default)
-    return option(word, type=kind, default=default, metavar=unit, help=text, section=section)
-
-
-_network = combined(
-    option("--host", default="127.0.0.1", section=_NETWORK, help="address to listen on"),
-    _number("--port", 0, "port; 0: a free one", _NETWORK),
-    option("--api-key", metavar="KEY", section=_NETWORK, help="key to ask for; 'none': no key"),
-    option(
-        "--admin-key",
-        metavar="KEY",
-        section=_NETWORK,
-        help="key for answers to questions, and for runs that failed",
-    ),
-    _number("--max-body", 2 << 20, "size of a request", _NETWORK, "BYTES"),
-    option(
-        "--allow-host",
-        multiple=True,
-        metavar="NAME",
-        section=_NETWORK,
-        help="a name under which requests may address the server; may be repeated",
-    ),
-)
 _runs = combined(
-    _number("--max-running", 64, "runs that go on at once", _RUNS),
-    _number("--max-queued", 1024, "runs that may wait; more are refused with 503", _RUNS),
+    number("--max-running", 64, "runs that go on at once", _RUNS),
+    number("--max-queued", 1024, "runs that may wait; more are refused with 503", _RUNS),
     option(
         "--budget",
         multiple=True,
@@ -76,10 +48,10 @@ _runs = combined(
         section=_RUNS,
         help="most that all requests together may take: cost, tokens or calls, as in cost=20",
     ),
-    _number(
+    number(
         "--grace", 30.0, "seconds that runs have to end when the server stops", _RUNS, "SECONDS"
     ),
-    _number("--keep", 7.0, "days for which results are kept", _RUNS, "DAYS"),
+    number("--keep", 7.0, "days for which results are kept", _RUNS, "DAYS"),
 )
 
 
@@ -97,7 +69,7 @@ _runs = combined(
     help="a function, or a file with all its prompt functions",
     shell_complete=late("targets"),
 )
-@_network
+@network("key for answers to questions, and for runs that failed")
 @_runs
 @settings(_SETTINGS, "Settings of the runs")
 @switch("--mcp", section=_MCP, help="speak MCP over standard input and output, and no HTTP")
