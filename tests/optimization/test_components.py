@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies
 
 from appl.errors import InvalidOption
-from appl.parts.optimization.components import Program
+from appl.parts.optimization.components import EditableProgram
 from appl.testing import Echo, running
 
 from . import program
@@ -60,7 +60,7 @@ def prompt_of(f: Callable[..., object], *args: object) -> str:
 
 
 def test_every_text_statement_of_a_prompt_function_is_found(tmp_path: Path):
-    found = Program(loaded(tmp_path, SOURCE).many).components
+    found = EditableProgram(loaded(tmp_path, SOURCE).many).components
     assert [each.text for each in found] == [
         "Plain {x}",
         "Braces {x} and {d['k']!r:>4} and {n:{n}}",
@@ -74,16 +74,16 @@ def test_every_text_statement_of_a_prompt_function_is_found(tmp_path: Path):
 
 
 def test_texts_of_called_functions_methods_and_of_modules_in_the_folder_are_found(tmp_path: Path):
-    functions = {each.function for each in Program(program.answer).components}
+    functions = {each.function for each in EditableProgram(program.answer).components}
     assert functions == {"topic", "answer", "judge", "Agent.ask", "spoken", "measured"}
     loaded(tmp_path, SOURCE, "others")
     user = loaded(tmp_path, "import others\n\ndef main(d):\n    return others.many(d)\n", "user")
-    assert {Path(each.file).name for each in Program(user.main).components} == {"others.py"}
+    assert {Path(each.file).name for each in EditableProgram(user.main).components} == {"others.py"}
 
 
 def test_a_candidate_says_its_texts_and_afterwards_the_old_ones_are_back():
     old = prompt_of(program.spoken, "q")
-    found = Program(program.spoken)
+    found = EditableProgram(program.spoken)
     texts = {each.key: f"New: {each.text}" for each in found.components}
     with pytest.raises(KeyError), found.using(texts):
         assert prompt_of(program.spoken, "q") == old.replace("Say", "New: Say") != old
@@ -92,7 +92,7 @@ def test_a_candidate_says_its_texts_and_afterwards_the_old_ones_are_back():
 
 
 def test_methods_and_coroutine_functions_get_the_texts_of_a_candidate_too():
-    found = Program(program.Agent().ask)
+    found = EditableProgram(program.Agent().ask)
     ask = next(each for each in found.components if each.function == "Agent.ask")
     with found.using({ask.key: "Reply to {question}"}):
         assert prompt_of(program.Agent().ask, "q") == "Reply to q"
@@ -108,7 +108,9 @@ def test_methods_and_coroutine_functions_get_the_texts_of_a_candidate_too():
     ],
 )
 def test_a_text_has_the_placeholders_of_the_old_one(text: str, says: str | None):
-    topic = next(each for each in Program(program.topic).components if each.function == "topic")
+    topic = next(
+        each for each in EditableProgram(program.topic).components if each.function == "topic"
+    )
     assert topic.refusal(text) == says
 
 
@@ -123,7 +125,7 @@ def texts(placeholders: tuple[str, ...]) -> strategies.SearchStrategy[str]:
 @given(strategies.data())
 def test_whatever_is_written_is_read_as_it_is_and_nothing_else_changes(data: strategies.DataObject):
     folder = Path(__file__).parent
-    found = Program(program.answer)
+    found = EditableProgram(program.answer)
     file = str(folder / "program.py")
     wanted = {each.key: each.text for each in found.components}
     for each in found.components:
@@ -159,7 +161,7 @@ def _skeleton(source: str) -> str:
 
 def test_the_diff_is_one_that_patch_applies_and_write_writes(tmp_path: Path):
     module = loaded(tmp_path, SOURCE)
-    found = Program(module.many)
+    found = EditableProgram(module.many)
     wanted = {each.key: f"New.\n{each.text}" for each in found.components}
     (tmp_path / "a.patch").write_text(found.diff(wanted))
     subprocess.run(
@@ -174,7 +176,7 @@ def test_line_endings_and_the_mark_of_the_file_stay(tmp_path: Path):
     module = loaded(tmp_path, SOURCE)
     raw = b"\xef\xbb\xbf" + SOURCE.replace("\n", "\r\n").encode()
     (tmp_path / "edited.py").write_bytes(raw)
-    found = Program(loaded_again(module, tmp_path).many)
+    found = EditableProgram(loaded_again(module, tmp_path).many)
     found.write({found.components[0].key: "Other {x}"})
     assert (tmp_path / "edited.py").read_bytes() == raw.replace(b"Plain {x}", b"Other {x}")
 
@@ -189,7 +191,7 @@ def loaded_again(module: ModuleType, folder: Path) -> ModuleType:
 
 
 def test_a_file_that_changed_meanwhile_is_not_written(tmp_path: Path):
-    found = Program(loaded(tmp_path, SOURCE).many)
+    found = EditableProgram(loaded(tmp_path, SOURCE).many)
     (tmp_path / "edited.py").write_text(SOURCE + "\n# mine\n", "utf-8")
     with pytest.raises(InvalidOption, match="was changed meanwhile"):
         found.write({found.components[0].key: "Other {x}"})

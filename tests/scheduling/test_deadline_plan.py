@@ -21,7 +21,7 @@ from appl.errors import ConfigError
 from appl.runtime.answers.recorded_models import models_from
 from appl.runtime.event import CallEnded
 from appl.runtime.run import Run
-from appl.runtime.scheduling.deadline_plan import ExpectedCall, Forecast, Plan, chosen_by
+from appl.runtime.scheduling.deadline_plan import DeadlinePlan, ExpectedCall, Forecast, chosen_by
 from appl.runtime.scheduling.placing import Placing
 from appl.session.forecast import forecast_of
 from appl.testing import BackendEndpoint, Late, Log, Model, Models, Policy, Retries, VirtualClock
@@ -203,7 +203,7 @@ def test_a_plan_costs_hardly_more_than_the_best_of_all(count: int) -> None:
         seconds = durations(graph, dice)
         within = dice.uniform(0.5, 1.5) * end(graph, seconds, (1,) * len(graph.tokens))
         costs = [[price * tokens for price in COSTS] for tokens in graph.tokens]
-        plan = Plan(seconds, costs, graph.needs, [0.0] * len(costs))
+        plan = DeadlinePlan(seconds, costs, graph.needs, [0.0] * len(costs))
         chosen = chosen_by(plan, within)
         least = brute_force(graph, seconds, within)
         if least is None:  # then it is as quick as can be

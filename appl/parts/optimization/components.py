@@ -71,13 +71,17 @@ class Component:
     def in_prompt(self, prompt: str) -> str:
         """*prompt* with the values of the placeholders in place of this text, if it is found."""
         parts = _split(self.text, self.placeholders)
-        pattern = "".join("(.*?)" if isinstance(part, _Hole) else re.escape(part) for part in parts)
+        pattern = "".join(
+            "(.*?)" if isinstance(part, _Placeholder) else re.escape(part) for part in parts
+        )
         match = re.search(
-            pattern + (r"\Z" if parts and isinstance(parts[-1], _Hole) else ""), prompt, re.DOTALL
+            pattern + (r"\Z" if parts and isinstance(parts[-1], _Placeholder) else ""),
+            prompt,
+            re.DOTALL,
         )
         if match is None or not self.placeholders:
             return prompt
-        holes = [part for part in parts if isinstance(part, _Hole)]
+        holes = [part for part in parts if isinstance(part, _Placeholder)]
         values = dict(zip(holes, match.groups(), strict=True))
         shown = "\n".join(f"{hole}: {value}" for hole, value in values.items())
         return f"{prompt[: match.start()]}{shown}{prompt[match.end() :]}"
@@ -87,12 +91,12 @@ class Component:
         if not text.strip():
             return "it is empty"
         counts = Counter(
-            part for part in _split(text, self.placeholders) if isinstance(part, _Hole)
+            part for part in _split(text, self.placeholders) if isinstance(part, _Placeholder)
         )
         wrong = [
-            f"{hole} stands there {counts[_Hole(hole)]} times in place of {count}"
+            f"{hole} stands there {counts[_Placeholder(hole)]} times in place of {count}"
             for hole, count in Counter(self.placeholders).items()
-            if counts[_Hole(hole)] != count
+            if counts[_Placeholder(hole)] != count
         ]
         return "; ".join(wrong) or None
 
@@ -102,7 +106,7 @@ Texts = Mapping[Key, str]
 """New texts, by the file, the function and the number of their components."""
 
 
-class _Hole(str):
+class _Placeholder(str):
     """A placeholder among the parts of a text."""
 
     __slots__ = ()
@@ -114,7 +118,7 @@ def _split(text: str, holes: Iterable[str]) -> list[str]:
     if not placeholders:
         return [text]
     pieces = re.split("(" + "|".join(map(re.escape, placeholders)) + ")", text)
-    return [_Hole(part) if at % 2 else part for at, part in enumerate(pieces) if part]
+    return [_Placeholder(part) if at % 2 else part for at, part in enumerate(pieces) if part]
 
 
 # -- the functions of a program
@@ -207,7 +211,7 @@ def _components(where: FunctionSource, documented: bool) -> list[Component]:
                 number,
                 len(statements),
                 "".join(parts),
-                tuple(part for part in parts if isinstance(part, _Hole)),
+                tuple(part for part in parts if isinstance(part, _Placeholder)),
                 statement.lineno,
                 last,
                 (statement.col_offset, end),
@@ -241,7 +245,7 @@ def _parts(node: ast.expr, source: SourceFile) -> list[str]:
     if isinstance(node, ast.Constant):
         return [text_of(node, source)]
     return [
-        part if isinstance(part, str) else _Hole(_as_written(part))
+        part if isinstance(part, str) else _Placeholder(_as_written(part))
         for part in parts_of(node, source)
     ]
 
@@ -272,7 +276,7 @@ def edited(source: str, components: Iterable[Component], texts: Texts) -> str:
 
 def _written(parts: Sequence[str], indent: int) -> str:
     """The expression of a text, indented so far; in parentheses where it takes several lines."""
-    holes = "".join(part for part in parts if isinstance(part, _Hole))
+    holes = "".join(part for part in parts if isinstance(part, _Placeholder))
     said = "".join(parts)
     # Before Python 3.12 the quotes of an f-string cannot stand inside of its values.
     better = '"' in said and "'" not in said and "'" not in holes
@@ -290,7 +294,7 @@ def _lines(parts: Sequence[str], width: int) -> list[list[str]]:
     length = 0
     for part in parts:
         words = [part]
-        if not isinstance(part, _Hole):
+        if not isinstance(part, _Placeholder):
             words = [word for line in _LINE.findall(part) for word in _SPACE.split(line)]
         for word in words:
             ended = bool(pieces[-1]) and pieces[-1][-1].endswith("\n")
@@ -304,9 +308,9 @@ def _lines(parts: Sequence[str], width: int) -> list[list[str]]:
 
 def _literal(parts: Sequence[str], quote: str) -> str:
     """One string literal; an f-string if it has a placeholder."""
-    is_f = any(isinstance(part, _Hole) for part in parts)
+    is_f = any(isinstance(part, _Placeholder) for part in parts)
     text = "".join(
-        part if isinstance(part, _Hole) else _escaped(part, quote, is_f) for part in parts
+        part if isinstance(part, _Placeholder) else _escaped(part, quote, is_f) for part in parts
     )
     return f"{'f' if is_f else ''}{quote}{text}{quote}"
 
@@ -336,7 +340,7 @@ def _is_editable(
 # -- candidates
 
 
-class Program:
+class EditableProgram:
     """The prompt functions of a program, whose texts can be replaced for a time."""
 
     def __init__(self, f: Callable[..., object]) -> None:

@@ -11,7 +11,7 @@ from appl.parts.evaluation.report import Evaluation
 from appl.parts.optimization.calls import Spending
 
 if TYPE_CHECKING:
-    from appl.parts.optimization.components import Component, Program, Texts
+    from appl.parts.optimization.components import Component, EditableProgram, Texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Optimization:
 
     def __init__(
         self,
-        program: Program,
+        program: EditableProgram,
         texts: Texts,
         proposals: Sequence[Proposal],
         counts: tuple[int, int],

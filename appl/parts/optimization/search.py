@@ -27,7 +27,7 @@ from appl.parts.evaluation.report import Evaluation, Sample, Usage
 from appl.parts.evaluation.sample_runs import evaluate
 from appl.parts.evaluation.scores import scorers_of
 from appl.parts.optimization.calls import Calls, Line
-from appl.parts.optimization.components import Component, Key, Program
+from appl.parts.optimization.components import Component, EditableProgram, Key
 from appl.parts.optimization.proposer import Example, Reflection, propose, text_in
 from appl.parts.optimization.result import Optimization, Proposal, Use
 from appl.prompt import digest_of
@@ -236,7 +236,7 @@ class _Search:
         self._scores = [each.f if not each.ready else each.name for each in scorers]
         self._judges = {f"{each.f.__name__}." for each in scorers if hasattr(each.f, "__name__")}
         self._objective = scorers[0].name
-        self._f, self._program = f, Program(f)
+        self._f, self._program = f, EditableProgram(f)
         self._train, self._held = cases
         self._limits, self._most = limits, most
         self._propose = proposer if callable(proposer) else partial(propose, model=proposer)

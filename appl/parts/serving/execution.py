@@ -101,7 +101,7 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Job:
+class ServedJob:
     """The work for one run: a new one, or one to go on with if its trace is at *path*.
 
     *emit* gets what the run streams, on its thread; with *streams*, answers while they are written.
@@ -131,12 +131,12 @@ class Job:
         run.fail(KeyboardInterrupt())
 
 
-def execute(job: Job, common: RunSettings) -> Outcome:
+def execute(job: ServedJob, common: RunSettings) -> Outcome:
     """Do the work of *job*; its end. Never raises."""
     return replace(_outcome(job, common), usage=_usage(job.session))
 
 
-def _outcome(job: Job, common: RunSettings) -> Outcome:
+def _outcome(job: ServedJob, common: RunSettings) -> Outcome:
     try:
         value = _performed(job, common)
         if job.stop is not None:
@@ -160,14 +160,14 @@ def _usage(session: Session | None) -> str | None:
     return json.dumps({"calls": totals.calls, **totals.tokens, "cost": cost})
 
 
-def _stopped(job: Job) -> Outcome:
+def _stopped(job: ServedJob) -> Outcome:
     if job.stop == "interrupted":
         return Outcome("interrupted", None)
     error = {"type": "Cancelled", "message": "the run was cancelled", "status": 409}
     return Outcome("cancelled", json.dumps(error))
 
 
-def _performed(job: Job, common: RunSettings) -> str:
+def _performed(job: ServedJob, common: RunSettings) -> str:
     values = job.function.arguments(job.arguments)
     session = job.session = _session(job, common)
     try:
@@ -195,7 +195,7 @@ def _charge(run: Run, account: CommonAccount) -> None:
 # -- its session
 
 
-def _session(job: Job, common: RunSettings) -> Session:
+def _session(job: ServedJob, common: RunSettings) -> Session:
     entry = Entry("served", job.function.file, job.function.place, words_of(job.arguments))
     watching = [_Progress(job.emit)] if job.streams else []
     if _has_begun(job.path):
@@ -246,7 +246,7 @@ class _Progress:
 # -- the call
 
 
-def _called(job: Job, run: Run, values: dict[str, Any]) -> object:
+def _called(job: ServedJob, run: Run, values: dict[str, Any]) -> object:
     function = job.function.function
     inner = inspect.unwrap(function)
     if inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner):
@@ -259,7 +259,7 @@ def _called(job: Job, run: Run, values: dict[str, Any]) -> object:
         return _read(job, value)
 
 
-def _read(job: Job, value: Any) -> object:
+def _read(job: ServedJob, value: Any) -> object:
     """The finished *value*; what it streams is emitted as it comes."""
     if isinstance(value, TextStream):
         return _joined(job, value)
@@ -272,7 +272,7 @@ def _read(job: Job, value: Any) -> object:
     return resolve(value)
 
 
-def _joined(job: Job, pieces: Iterable[object]) -> object:
+def _joined(job: ServedJob, pieces: Iterable[object]) -> object:
     items = []
     for piece in pieces:
         _emit_item(job, piece)
@@ -280,7 +280,7 @@ def _joined(job: Job, pieces: Iterable[object]) -> object:
     return _whole(items)
 
 
-def _emit_item(job: Job, piece: object) -> None:
+def _emit_item(job: ServedJob, piece: object) -> None:
     if isinstance(piece, str):
         job.emit("text", str(piece))
     else:
@@ -292,7 +292,7 @@ def _whole(items: list[object]) -> object:
     return "".join(map(str, items)) if all(isinstance(item, str) for item in items) else items
 
 
-async def _acalled(job: Job, run: Run, values: dict[str, Any]) -> object:
+async def _acalled(job: ServedJob, run: Run, values: dict[str, Any]) -> object:
     async with run:
         value = job.function.function(**values)
         if inspect.iscoroutine(value):
@@ -309,7 +309,7 @@ async def _acalled(job: Job, run: Run, values: dict[str, Any]) -> object:
 # -- its end
 
 
-def _waiting(job: Job, waits: Iterable[Awaited]) -> Outcome:
+def _waiting(job: ServedJob, waits: Iterable[Awaited]) -> Outcome:
     """What the run waits for, with the forms of its questions."""
     entries = list(waits)
     forms: dict[str, Any] = {}
@@ -332,7 +332,7 @@ def _waiting(job: Job, waits: Iterable[Awaited]) -> Outcome:
     return Outcome("waiting", json.dumps(found), min(dues, default=None))
 
 
-def error_data(error: BaseException, job: Job) -> dict[str, Any]:
+def error_data(error: BaseException, job: ServedJob) -> dict[str, Any]:
     """*error* as clients get it, with the HTTP status that fits."""
     if not isinstance(error, ApplError | WrongArguments):
         _LOG.warning("the run %s failed", job.path.stem, exc_info=error)

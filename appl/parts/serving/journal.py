@@ -34,7 +34,7 @@ _ROW = "run, file, function, arguments, key, state, value, due, usage"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """A served run as the journal has it.
 
     ``value`` is JSON: the result of one that finished, the error of one that failed, what a waiting
@@ -78,7 +78,9 @@ class Journal:
         self._place(self.owner).unlink(missing_ok=True)
         os.close(self._alive)
 
-    def add(self, run: str, file: str, function: str, arguments: str, key: str | None) -> Entry:
+    def add(
+        self, run: str, file: str, function: str, arguments: str, key: str | None
+    ) -> JournalEntry:
         """The new run *run*, or the one that was accepted before with this *key*."""
         now = time.time()
         with self._lock:
@@ -92,7 +94,7 @@ class Journal:
                 " OR (file = ? AND function = ? AND key = ?)",
                 (run, file, function, key),
             ).fetchone()
-        return Entry(*found)
+        return JournalEntry(*found)
 
     def change(
         self,
@@ -119,26 +121,26 @@ class Journal:
                 (self.owner, time.time(), run),
             )
 
-    def find(self, run: str) -> Entry | None:
+    def find(self, run: str) -> JournalEntry | None:
         """The run *run*."""
         with self._lock:
             found = self._base.execute(
                 f"SELECT {_ROW} FROM served_runs WHERE run = ?", (run,)
             ).fetchone()
-        return Entry(*found) if found else None
+        return JournalEntry(*found) if found else None
 
-    def keyed(self, file: str, function: str, key: str) -> Entry | None:
+    def keyed(self, file: str, function: str, key: str) -> JournalEntry | None:
         """The run that was accepted with *key*."""
         with self._lock:
             found = self._base.execute(
                 f"SELECT {_ROW} FROM served_runs WHERE file = ? AND function = ? AND key = ?",
                 (file, function, key),
             ).fetchone()
-        return Entry(*found) if found else None
+        return JournalEntry(*found) if found else None
 
-    def take_over(self, files: Iterable[str]) -> list[Entry]:
+    def take_over(self, files: Iterable[str]) -> list[JournalEntry]:
         """The open and waiting runs of *files* whose server is dead, which are ours from now on."""
-        taken: list[Entry] = []
+        taken: list[JournalEntry] = []
         for file in files:
             with self._lock:
                 self._base.execute("BEGIN IMMEDIATE")
@@ -148,7 +150,7 @@ class Journal:
                     self._base.execute("COMMIT")
         return taken
 
-    def _taken(self, file: str) -> list[Entry]:
+    def _taken(self, file: str) -> list[JournalEntry]:
         marks = ", ".join("?" for _ in OPEN)
         rows = self._base.execute(
             f"SELECT owner, {_ROW} FROM served_runs WHERE file = ? AND owner != ?"
@@ -161,9 +163,9 @@ class Journal:
                 "UPDATE served_runs SET owner = ? WHERE owner = ? AND file = ?",
                 (self.owner, owner, file),
             )
-        return [Entry(*row[1:]) for row in rows if row[0] in dead]
+        return [JournalEntry(*row[1:]) for row in rows if row[0] in dead]
 
-    def due(self, now: float) -> list[Entry]:
+    def due(self, now: float) -> list[JournalEntry]:
         """Our waiting runs that may go on by themselves at *now*, in seconds since 1970."""
         with self._lock:
             rows = self._base.execute(
@@ -171,7 +173,7 @@ class Journal:
                 " AND owner = ?",
                 (now, self.owner),
             ).fetchall()
-        return [Entry(*row) for row in rows]
+        return [JournalEntry(*row) for row in rows]
 
     def forget(self, before: float) -> int:
         """Remove what ended before that time, in seconds since 1970; returns the number."""

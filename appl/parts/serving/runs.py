@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 
 from appl.base import threads
 from appl.errors import ApplError
-from appl.parts.serving.execution import Job, Outcome, RunSettings, execute
+from appl.parts.serving.execution import Outcome, RunSettings, ServedJob, execute
 from appl.parts.serving.functions import ServedFunction
-from appl.parts.serving.journal import OPEN, Entry, Journal, read
+from appl.parts.serving.journal import OPEN, Journal, JournalEntry, read
 from appl.parts.serving.served_run import ServedRun
 from appl.parts.web.refusals import Refusal
 from appl.runtime.waiting.people import on_question
@@ -210,7 +210,7 @@ class Runs:
                 retry_after=max(1, min(60, math.ceil(rounds * self._seconds))),
             )
 
-    async def _same(self, entry: Entry, arguments: str) -> ServedRun:
+    async def _same(self, entry: JournalEntry, arguments: str) -> ServedRun:
         if entry.arguments != arguments:
             raise Refusal(
                 f"the Idempotency-Key was used for other arguments, in the run {entry.run}",
@@ -269,7 +269,7 @@ class Runs:
 
     # -- inside
 
-    def _of(self, entry: Entry) -> ServedRun:
+    def _of(self, entry: JournalEntry) -> ServedRun:
         run = ServedRun(entry.run, self.functions[entry.function], entry.arguments)
         run.state, run.value, run.usage = entry.state, entry.value, entry.usage
         if entry.state == "finished" and run.function.streams and entry.value is not None:
@@ -297,7 +297,7 @@ class Runs:
         path = self._path(run.name)
         run.begin_attempt()
         emit = _Pieces(self._loop, run).emit
-        run.job = Job(run.function, run.arguments, path, emit, streams, rerun, assume or {})
+        run.job = ServedJob(run.function, run.arguments, path, emit, streams, rerun, assume or {})
         self._live[run.name] = run
         self._queue.append(run)
         self._go_on()
@@ -339,7 +339,7 @@ class Runs:
         self._live.pop(run.name, None)
         run.become(outcome.state, outcome.value)
 
-    async def _is_due(self, entry: Entry) -> bool:
+    async def _is_due(self, entry: JournalEntry) -> bool:
         return await asyncio.to_thread(self._due_now, entry.run)
 
     def _due_now(self, name: str) -> bool:

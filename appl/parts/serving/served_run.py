@@ -15,7 +15,7 @@ from appl.parts.serving.functions import ServedFunction
 from appl.parts.serving.journal import read
 
 if TYPE_CHECKING:
-    from appl.parts.serving.execution import Job
+    from appl.parts.serving.execution import ServedJob
 
 _MOST_TEXT = 1 << 16
 """Characters of a text that are sent as one event, to a client that is behind."""
@@ -43,7 +43,7 @@ class ServedRun:
         self.value: str | None = None
         self.usage: str | None = None
         self.events: list[RunEvent] = []
-        self.job: Job | None = None
+        self.job: ServedJob | None = None
         self._at = 0
         self._skip = 0
         self._news = asyncio.Event()

@@ -94,7 +94,7 @@ class Durations:
         return usual, mean, slope, deviation
 
 
-class Plan(NamedTuple):
+class DeadlinePlan(NamedTuple):
     """Calls to be planned, each after those that it needs, which come before it.
 
     For each one its ``seconds`` and ``costs`` by backend, ``needs`` as places in the list, and the
@@ -139,7 +139,7 @@ def _least(values: Sequence[float], others: Sequence[float]) -> int:
     return min(range(len(values)), key=lambda place: (values[place], others[place]))
 
 
-def chosen_by(plan: Plan, remaining: float) -> list[int]:
+def chosen_by(plan: DeadlinePlan, remaining: float) -> list[int]:
     """The backend of each call of *plan*: all end within *remaining* seconds, and cost little."""
     quickest = plan.quickest()
     remaining = max(remaining, plan.end(quickest) * (1 + 1e-9))
@@ -150,7 +150,7 @@ def chosen_by(plan: Plan, remaining: float) -> list[int]:
     return min(plans, key=plan.cost)
 
 
-def _hastened(plan: Plan, start: Sequence[int], remaining: float) -> list[int]:
+def _hastened(plan: DeadlinePlan, start: Sequence[int], remaining: float) -> list[int]:
     """*start* with quicker backends on paths that end late, where a second costs least."""
     chosen = list(start)
     while True:
@@ -172,7 +172,7 @@ def _hastened(plan: Plan, start: Sequence[int], remaining: float) -> list[int]:
         chosen[best[1]] = best[2]
 
 
-def _improved(plan: Plan, start: Sequence[int], remaining: float) -> list[int]:
+def _improved(plan: DeadlinePlan, start: Sequence[int], remaining: float) -> list[int]:
     """*start*, which ends in time, with cheaper backends as far as it still does."""
     chosen = list(start)
     while (change := _saving(plan, chosen, remaining)) is not None:
@@ -181,7 +181,9 @@ def _improved(plan: Plan, start: Sequence[int], remaining: float) -> list[int]:
     return chosen
 
 
-def _saving(plan: Plan, chosen: list[int], remaining: float) -> list[tuple[int, int]] | None:
+def _saving(
+    plan: DeadlinePlan, chosen: list[int], remaining: float
+) -> list[tuple[int, int]] | None:
     """The one change of a backend, or of two, that saves most for its time; ``None`` if none."""
     before, after = plan.paths(chosen)
     best: tuple[float, list[tuple[int, int]]] | None = None
@@ -204,7 +206,7 @@ def _saving(plan: Plan, chosen: list[int], remaining: float) -> list[tuple[int, 
 
 
 def _exchange(
-    plan: Plan, chosen: list[int], remaining: float, late: list[tuple[float, int, int]]
+    plan: DeadlinePlan, chosen: list[int], remaining: float, late: list[tuple[float, int, int]]
 ) -> list[tuple[int, int]] | None:
     """A cheaper backend for one call and a dearer one for another that save something together."""
     tried = list(chosen)
@@ -224,7 +226,7 @@ def _exchange(
     return None
 
 
-class Progress(NamedTuple):
+class RunningCall(NamedTuple):
     """A call that is being answered: where, since when, and how many tokens are expected."""
 
     spot: Spot
@@ -249,7 +251,7 @@ class DeadlinePlanner:
         self._began: float | None = None
         self._durations: dict[Spot, Durations] = {spot: Durations() for spot in spots}
         self._asked: set[Spot] = set()
-        self._running: dict[str, Progress] = {}
+        self._running: dict[str, RunningCall] = {}
         self._over: set[str] = set()
         self._planned: dict[str, int] = {}
         self._until, self._still = -inf, 0  # the plan holds until then; and for so many calls
@@ -282,7 +284,7 @@ class DeadlinePlanner:
         """Note that the call at *address* is sent to *spot*."""
         self._asked.add(spot)
         expected = self._forecast.get(address)
-        self._running[address] = Progress(spot, now, expected.tokens if expected else None)
+        self._running[address] = RunningCall(spot, now, expected.tokens if expected else None)
         self._pass(expected.needs if expected else ())
 
     def ended(self, address: str, spot: Spot, tokens: int | None, seconds: float) -> None:
@@ -353,7 +355,7 @@ class DeadlinePlanner:
             lengths[address] = 1 + max((lengths.get(need, 0) for need in needs), default=0)
         return max(lengths.values())
 
-    def _plan(self, nodes: list[str], own: str, price: PriceOf, now: float) -> Plan:
+    def _plan(self, nodes: list[str], own: str, price: PriceOf, now: float) -> DeadlinePlan:
         places = {address: place for place, address in enumerate(nodes)}
         rows: list[tuple[list[float], list[float], list[int], float]] = []
         for place, address in enumerate(nodes):
@@ -378,7 +380,7 @@ class DeadlinePlanner:
                 costs = [min(price(spot, prompt, tokens), _UNKNOWN) for spot in self._spots]
                 rows.append((seconds, costs, needs, delay))
         seconds_of, costs_of, needs_of, delays = zip(*rows, strict=True)
-        return Plan(seconds_of, costs_of, needs_of, delays)
+        return DeadlinePlan(seconds_of, costs_of, needs_of, delays)
 
 
 def _answered_by(place: str, spots: Sequence[Spot]) -> Spot | None:
@@ -389,12 +391,12 @@ def _answered_by(place: str, spots: Sequence[Spot]) -> Spot | None:
 
 
 def _shortened(
-    plan: Plan, nodes: list[str], own: str, remaining: float
-) -> tuple[Plan, list[str], float]:
+    plan: DeadlinePlan, nodes: list[str], own: str, remaining: float
+) -> tuple[DeadlinePlan, list[str], float]:
     """The first calls of a long *plan*, with their share of the *remaining* time."""
     size = max(_AHEAD, nodes.index(own) + 1)
     seconds, costs, needs, delays = plan
-    short = Plan(seconds[:size], costs[:size], needs[:size], delays[:size])
+    short = DeadlinePlan(seconds[:size], costs[:size], needs[:size], delays[:size])
     whole = plan.end(plan.quickest())
     share = short.end(short.quickest()) / whole if whole > 0 else 1.0
     return short, nodes[:size], remaining * share
