@@ -18,7 +18,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from coder_judge import FIRST_KERNEL, SECOND_KERNEL
+from coder_judge import FIRST_KERNEL, SECOND as BEST, SECOND_KERNEL
 from verifiers import CUDA_PLAIN, TASKS, Task, Verdict, program_in
 
 from appl import Generation, gen, ppl
@@ -114,15 +114,6 @@ def solve(values):
             total += value
             if total > best:
                 best = total
-    return best
-"""
-BEST = """
-def solve(values):
-    best = total = values[0]
-    for value in values[1:]:
-        total = value if total < 0 else total + value
-        if total > best:
-            best = total
     return best
 """
 
