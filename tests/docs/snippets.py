@@ -168,6 +168,7 @@ class Shell:
             "PATH": path,
             "APPL_HOME": str(folder / ".appl"),
             "APPL_CTL_DIR": sockets,
+            "APPL_SEED": "7",  # the embedded model draws its answers
             "PYTHONUTF8": "1",
             "NO_COLOR": "1",
             "COLUMNS": "120",
