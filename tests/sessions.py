@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from appl.config import Config
-from appl.runtime.run import Run
 from appl.session import Session, make_session
 from appl.session.blocks import block
 from appl.session.session import tell
+from appl.testing import Run
 
 
 @block

@@ -1,4 +1,4 @@
-"""Tools for testing prompt programs: backends that answer from a script, and runs around them.
+"""Tools for testing prompt programs: backends that answer from a script, runs around them, clocks.
 
 Invariant: everything here is deterministic; nothing sleeps, and no answer depends on the clock.
 
@@ -12,12 +12,15 @@ which moves when nothing else can happen; with ``Policy(clock=…)`` limits and 
 says so.
 ``calling`` is an answer that calls tools. ``running`` makes a run around any of them::
 
-    with running(Scripted(["Paris"])) as seen:
+    with running(Scripted(["Paris"])) as backend:
         assert capital("France") == "Paris"
-    assert seen.requests[0].messages ...
+    assert backend.requests[0].messages ...
 
 ``running(…, policy=Policy(…))`` sets limits, retries, deadlines or a budget;
 ``models=Models(…)`` and ``places={…: BackendEndpoint(…)}`` send calls to several backends.
+``running(…, instruments=[log])`` with a ``Log`` keeps the events, such as ``CallStarted``,
+``AttemptFailed`` and ``CallEnded``. ``Run`` is the run itself, also for ``async with``.
+``on_backend_loop(backend.aclose)`` runs a function on the loop where backends answer.
 
 ``serving`` starts the embedded model behind HTTP in a process of its own, for tests of clients.
 ``FaultServer`` is an HTTP server that fails as its script of ``FAULTS`` says.
@@ -25,29 +28,42 @@ says so.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from appl.backend import Backend, Chunk, Emit, Profile, Request, Response, Sample, Usage
+from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.base.lazy_names import names_of
-from appl.errors import BackendError
-from appl.prompt import ToolCall
-from appl.runtime.answers.models import Model, Models
-from appl.runtime.event import Event
-from appl.runtime.run import Run
-from appl.runtime.scheduling.dispatcher import BackendEndpoint
-from appl.runtime.scheduling.policy import (
-    Allowance,
-    Deadlines,
-    Limits,
-    Policy,
-    Retries,
-)
 
 if TYPE_CHECKING:
+    from appl.runtime.answers.models import Model as Model, Models as Models
+    from appl.runtime.event import (
+        AttemptFailed as AttemptFailed,
+        CallDispatched as CallDispatched,
+        CallEnded as CallEnded,
+        CallStarted as CallStarted,
+        ChunkArrived as ChunkArrived,
+        ChunksDelivered as ChunksDelivered,
+        Delivered as Delivered,
+        Event as Event,
+        Instrument as Instrument,
+        Observed as Observed,
+        RunEnded as RunEnded,
+        ScopeEntered as ScopeEntered,
+        ScopeLeft as ScopeLeft,
+        ToolEnded as ToolEnded,
+        ToolStarted as ToolStarted,
+        Warned as Warned,
+    )
+    from appl.runtime.run import Run as Run
+    from appl.runtime.scheduling.dispatcher import BackendEndpoint as BackendEndpoint
+    from appl.runtime.scheduling.policy import (
+        Allowance as Allowance,
+        Deadlines as Deadlines,
+        Limits as Limits,
+        Policy as Policy,
+        Retries as Retries,
+    )
     from appl.testing.clock import VirtualClock as VirtualClock
     from appl.testing.embedded_server import Served as Served, serving as serving
     from appl.testing.faults import (
@@ -56,52 +72,33 @@ if TYPE_CHECKING:
         FaultServer as FaultServer,
         drawn as drawn,
     )
+    from appl.testing.runs import Log as Log, on_backend_loop as on_backend_loop, running as running
     from appl.testing.schedules import Held as Held, Late as Late, Seeded as Seeded
+    from appl.testing.scripts import Instant as Instant, Scripted as Scripted, calling as calling
     from appl.testing.wall_clock import WallClock as WallClock
 else:
     __getattr__ = names_of(
         "appl",
         {
-            "testing.embedded_server": "Served serving",
+            "runtime.answers.models": "Model Models",
+            "runtime.event": """
+                AttemptFailed CallDispatched CallEnded CallStarted ChunkArrived ChunksDelivered
+                Delivered Event Instrument Observed RunEnded ScopeEntered ScopeLeft ToolEnded
+                ToolStarted Warned
+            """,
+            "runtime.run": "Run",
+            "runtime.scheduling.dispatcher": "BackendEndpoint",
+            "runtime.scheduling.policy": "Allowance Deadlines Limits Policy Retries",
             "testing.clock": "VirtualClock",
-            "testing.schedules": "Held Late Seeded",
-            "testing.wall_clock": "WallClock",
+            "testing.embedded_server": "Served serving",
             "testing.faults": "FAULTS Fault FaultServer drawn",
+            "testing.runs": "Log on_backend_loop running",
+            "testing.schedules": "Held Late Seeded",
+            "testing.scripts": "Instant Scripted calling",
+            "testing.wall_clock": "WallClock",
         },
         __name__,
     )
-
-__all__ = [
-    "FAULTS",
-    "Allowance",
-    "BackendEndpoint",
-    "Deadlines",
-    "Echo",
-    "Fake",
-    "Fault",
-    "FaultServer",
-    "Held",
-    "Instant",
-    "Late",
-    "Limits",
-    "Log",
-    "Model",
-    "Models",
-    "Policy",
-    "Retries",
-    "Scripted",
-    "Seeded",
-    "Served",
-    "Streamed",
-    "VirtualClock",
-    "WallClock",
-    "calling",
-    "drawn",
-    "response",
-    "running",
-    "said",
-    "serving",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +118,6 @@ class Streamed:
 
 
 Answer = str | Response | BaseException | Streamed
-B = TypeVar("B", bound=Backend)
-E = TypeVar("E", bound=Event)
 
 
 def response(text: str, finish_reason: str = "stop") -> Response:
@@ -133,17 +128,6 @@ def response(text: str, finish_reason: str = "stop") -> Response:
 def said(request: Request) -> str:
     """The prompt of *request* as text: ``role: content`` lines."""
     return "\n".join(map(str, request.messages or ()))
-
-
-def calling(*calls: tuple[str, object], text: str = "") -> Response:
-    """A response that calls tools: names with their arguments, as JSON text or as data."""
-    tool_calls_built = [
-        ToolCall(
-            f"call_{i}", name, arguments if isinstance(arguments, str) else json.dumps(arguments)
-        )
-        for i, (name, arguments) in enumerate(calls)
-    ]
-    return Response((Sample(text, "tool_calls", tool_calls=tuple(tool_calls_built)),))
 
 
 class Fake:
@@ -233,69 +217,3 @@ class Echo(Fake):
 
     def __init__(self, **profile: Any) -> None:
         super().__init__(lambda request: request.digest.hex()[:6], **{"name": "echo", **profile})
-
-
-class Scripted(Fake):
-    """Answers from *script*: a list in the order of requests, a dict by address, or a function."""
-
-    def __init__(
-        self,
-        script: Iterable[Answer] | dict[str, Answer] | Callable[[Request], Answer],
-        **profile: Any,
-    ) -> None:
-        super().__init__(_follow(script), **{"name": "scripted", **profile})
-
-
-def _follow(
-    script: Iterable[Answer] | dict[str, Answer] | Callable[[Request], Answer],
-) -> Callable[[Request], Answer]:
-    if callable(script):
-        return script
-    if isinstance(script, dict):
-        by_address = script
-        return lambda request: by_address.get(request.address, _missing(request))
-    lines = iter(script)
-    return lambda request: next(lines, _missing(request))
-
-
-def _missing(request: Request) -> BackendError:
-    return BackendError(f"the script has no answer for {request.address}: {said(request)!r:.200}")
-
-
-class Instant(Fake):
-    """Answers with one text at once and keeps nothing: for measuring the runtime itself."""
-
-    def __init__(self, text: str = "ok", **profile: Any) -> None:
-        super().__init__(lambda _: text, **{"name": "instant", **profile})
-        self._response = response(text)
-
-    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        """The one response."""
-        return self._response
-
-
-class Log:
-    """An instrument that keeps every event."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def on_event(self, event: Event) -> None:
-        """Keep *event*."""
-        self.events.append(event)
-
-    def of(self, kind: type[E]) -> list[E]:
-        """The events of one class, in the order in which they happened."""
-        return [event for event in self.events if isinstance(event, kind)]
-
-
-@contextmanager
-def running(backend: B, **options: Any) -> Generator[B, None, None]:
-    """A run on *backend*, which the block gets; *options* are those of ``Run``.
-
-    ``sequential=True`` is the naive runtime, which really waits at every call.
-    """
-    run = Run(backend, **options)
-    run.is_isolated = True
-    with run:
-        yield backend

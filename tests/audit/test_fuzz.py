@@ -189,8 +189,7 @@ def test_a_run_that_does_not_replay_is_not_fuzzed(
 
 def test_plans_are_those_of_their_seeds_and_cover_every_fault(tmp_path: Path) -> None:
     from appl import gen, ppl
-    from appl.runtime.run import Run
-    from appl.testing import Echo
+    from appl.testing import Echo, Run
 
     @ppl
     def ask(question: str) -> str:

@@ -10,8 +10,7 @@ from drawn import counts
 from rehearsal import program, record
 
 from appl.errors import ApplError
-from appl.runtime.run import Run
-from appl.testing import Policy
+from appl.testing import Policy, Run
 from appl.testing.clock import VirtualClock
 from appl.tracing import Trace
 from appl.tracing.replaying.fuzzer import Fuzzer, plan

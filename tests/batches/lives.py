@@ -18,10 +18,9 @@ from typing import Any
 
 from appl import config
 from appl.errors import InDoubtBatch, RunWaiting, TraceError
-from appl.runtime.event import Event
-from appl.runtime.run import Run
 from appl.session import Session, make_session, resumed
 from appl.session.blocks import block
+from appl.testing import Event, Run
 from appl.tracing import Trace
 from tests.batches.programs import Kind, Shape
 

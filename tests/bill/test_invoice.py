@@ -20,7 +20,7 @@ from appl import gen, ppl
 from appl.backend import Emit, Profile, Request, Response, Usage
 from appl.backend.price import Price, price_of
 from appl.backend.price_table import Seller
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.explaining import costs
 from appl_backends.openai.answer import ChatReader, usage_of

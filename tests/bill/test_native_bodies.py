@@ -10,8 +10,7 @@ import pytest
 
 from appl.backend import Emit, Request, Response
 from appl.backend.check import read_json
-from appl.runtime.run import Run
-from appl.testing import Policy
+from appl.testing import Policy, Run
 from appl_backends.anthropic.body import body_of as message_body
 from appl_backends.openai.responses.body import body_of as response_body
 from appl_backends.prompt_cache import plan_for

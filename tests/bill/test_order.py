@@ -9,8 +9,7 @@ import pytest
 from appl import AIRole, gen, ppl
 from appl.backend import Emit, Request, Response, Sample
 from appl.errors import BackendRefused
-from appl.runtime.run import Run
-from appl.testing import Policy
+from appl.testing import Policy, Run
 from tests.bill.programs import ask, branch, said
 from tests.bill.world import Provider
 

@@ -12,8 +12,7 @@ import pytest
 
 from appl.backend import Emit, Request, Response
 from appl.backend.price import Price
-from appl.runtime.run import Run
-from appl.testing import Policy
+from appl.testing import Policy, Run
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.explaining.caching import CacheReport, cache_report
 from tests.bill.programs import ask, said

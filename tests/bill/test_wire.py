@@ -14,7 +14,7 @@ from openai.types.chat.chat_completion_content_part_text_param import (
 from pydantic import TypeAdapter, with_config
 
 from appl.backend import Reuse
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl_backends.litellm import LiteLLM
 from appl_backends.openai import OpenAI
 from tests.bill.programs import ask, chain_of_two, dialogue, said

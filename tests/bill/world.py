@@ -8,10 +8,9 @@ from typing import Any
 
 from appl.backend import Emit, Request, Response, Sample, Usage
 from appl.backend.check import read_json
-from appl.runtime.run import Run
 from appl.runtime.scheduling.order import CallQueue
 from appl.runtime.scheduling.prompt_reuse import CacheMemory, ReuseOrder
-from appl.testing import Policy, VirtualClock
+from appl.testing import Policy, Run, VirtualClock
 from appl.testing.radix import RadixServer
 from appl_backends.litellm import messages_of
 from appl_backends.openai.body import body_of

@@ -21,7 +21,7 @@ from appl.cli import main
 from appl.cli.failure import text
 from appl.config import load
 from appl.errors import CallCancelled
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl.testing.faults import FAULTS, Fault
 from appl_backends.embedded import WEIGHTS
 from tests.ctl.live import eventually, recorded

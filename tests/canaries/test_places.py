@@ -18,7 +18,7 @@ import pytest
 
 from appl.cli import main
 from appl.errors import CallCancelled
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl.tracing import new_path
 from tests.ctl.live import eventually, recorded
 from tests.exports.conftest import collecting

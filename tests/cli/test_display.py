@@ -20,9 +20,17 @@ from appl import Generation, gen, ppl
 from appl.backend import Request, Response, Sample, Sampling, Usage
 from appl.cli.display import EVERY_NS, Counts, PlainDisplay
 from appl.errors import BackendError, BackendUnavailable
-from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted
-from appl.runtime.run import Run
-from appl.testing import Answer, Late, Policy, VirtualClock
+from appl.testing import (
+    Answer,
+    AttemptFailed,
+    CallDispatched,
+    CallEnded,
+    CallStarted,
+    Late,
+    Policy,
+    Run,
+    VirtualClock,
+)
 
 
 def started(address: str, at: int = 0) -> CallStarted:

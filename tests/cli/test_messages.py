@@ -11,7 +11,7 @@ from appl.backend import Usage
 from appl.cli.display import EVERY_NS, PlainDisplay
 from appl.cli.trace.show import sums_line
 from appl.errors import BackendError
-from appl.runtime.event import CallDispatched, CallEnded
+from appl.testing import CallDispatched, CallEnded
 
 from .conftest import Project
 from .test_display import ended, sent, started

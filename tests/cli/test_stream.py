@@ -13,7 +13,7 @@ from appl.base.status_line import Terminal
 from appl.cli.display import AnswerPrinter, LiveDisplay, PlainDisplay
 from appl.cli.terminal import TermSafe, term_safe
 from appl.errors import BackendError
-from appl.runtime.event import CallEnded, CallStarted, ChunkArrived
+from appl.testing import CallEnded, CallStarted, ChunkArrived
 
 from .conftest import Project
 

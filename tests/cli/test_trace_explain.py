@@ -224,8 +224,7 @@ def recording(project: Project) -> Recorder:
 
 def test_a_running_program_says_what_it_waits_for(project: Project) -> None:
     from appl import gen, ppl
-    from appl.runtime.run import Run
-    from appl.testing import Held
+    from appl.testing import Held, Run
 
     @ppl
     def ask(word: str) -> object:

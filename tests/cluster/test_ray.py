@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import appl
+from appl import Ray
 from appl.errors import BudgetExceeded, InvalidOption
-from appl.parts.engine.cluster import Ray
 from appl.session import replayed
 from appl.testing.embedded_server import serving
 from appl.tracing import Trace

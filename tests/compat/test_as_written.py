@@ -19,7 +19,7 @@ from appl.parts.compat import print_trace
 from appl.session.replaying import replayed
 from appl.testing import Echo, Fault, Scripted, running
 from appl.testing.engine import Threads
-from appl.tracing.reading.trace import Trace
+from appl.tracing import Trace
 from appl.types import CompletionResponse, Generation, ReasoningContent
 from tests.wire.servers import FaultServer
 

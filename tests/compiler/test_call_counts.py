@@ -14,9 +14,7 @@ from appl import gen, ppl
 from appl.compiler.graph_source import graph_of
 from appl.compiler.ir import CallBounds, CallCounts
 from appl.compositor import NumberedList
-from appl.runtime.event import CallStarted
-from appl.runtime.run import Run
-from appl.testing import Instant, Log
+from appl.testing import CallStarted, Instant, Log, Run
 
 from .support import define
 

@@ -33,8 +33,7 @@ from appl import (
 from appl.backend import Request
 from appl.errors import InvalidOption
 from appl.prompt.provider_fields import ProviderFields
-from appl.runtime.run import Run
-from appl.testing import Fake, running
+from appl.testing import Fake, Run, running
 from appl.tracing import Recorder, Replayer, Resumer, profile_data
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))

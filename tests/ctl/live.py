@@ -14,10 +14,8 @@ from appl.backend import Emit, Request, Response
 from appl.config import load
 from appl.parts.control.client import ask
 from appl.parts.control.steering import Steering
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.run import Run
 from appl.session import Session, make_session
-from appl.testing import Held
+from appl.testing import Held, Run, on_backend_loop
 
 PATIENCE_S = 60.0
 
@@ -42,23 +40,7 @@ class Watched(Held):
             assert self._news.wait_for(lambda: set(addresses) <= set(self.came), PATIENCE_S), (
                 self.came
             )
-        on_loop(lambda: None)  # the step of the loop in which the last one came is over
-
-
-def on_loop(action: Callable[[], Any]) -> Any:
-    """What *action* finds on the I/O loop."""
-    found: list[Any] = []
-    done = threading.Event()
-
-    def there() -> None:
-        try:
-            found.append(action())
-        finally:
-            done.set()
-
-    io_thread().send(there)
-    assert done.wait(PATIENCE_S)
-    return found[0]
+        on_backend_loop(lambda: None)  # the step of the loop in which the last one came is over
 
 
 class Going:
@@ -96,7 +78,7 @@ class Going:
 
     def look(self, action: Callable[[Run], Any]) -> Any:
         """What *action* finds on the I/O loop."""
-        return on_loop(lambda: action(self.run))
+        return on_backend_loop(lambda: action(self.run))
 
     def why(self) -> dict[str, tuple[str, str]]:
         """Where each call is, and why, by address."""

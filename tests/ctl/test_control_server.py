@@ -19,9 +19,10 @@ from appl.errors import ControlError
 from appl.parts.control import folder, peer, protocol
 from appl.parts.control.client import ask, find, live_runs
 from appl.parts.control.server import MOST_CLIENTS, ControlServer
+from appl.testing import on_backend_loop
 
 from . import programs
-from .live import Recorded, environment, eventually, on_loop, recorded
+from .live import Recorded, environment, eventually, recorded
 
 
 @contextmanager
@@ -179,8 +180,7 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
 def test_any_request_gets_an_answer_or_a_typed_error(fields: dict[str, Any]) -> None:
     from appl.parts.control.requests import RequestHandler
     from appl.parts.control.view import About
-    from appl.runtime.run import Run
-    from appl.testing import Instant
+    from appl.testing import Instant, Run
     from appl.tracing import Masker
 
     run = Run(Instant())
@@ -188,7 +188,7 @@ def test_any_request_gets_an_answer_or_a_typed_error(fields: dict[str, Any]) -> 
     handler = RequestHandler(run, About("run", "program", None, Masker()))
     server = ControlServer(handler.answer)
     line = json.dumps({"v": 1, "do": "show", **fields}).encode()
-    reply = json.loads(on_loop(lambda: server.reply(line)))
+    reply = json.loads(on_backend_loop(lambda: server.reply(line)))
     assert "ok" in reply or reply["error"]["kind"] != "internal"
     run.close()
 
@@ -327,7 +327,7 @@ def test_a_server_that_is_closed_in_a_moment_never_listens(home: Path) -> None:
         short.close()
         long.open_later()
 
-    on_loop(begin)
+    on_backend_loop(begin)
     listens = eventually(lambda: long.path)
     assert short.path is None and list((home / "appl").iterdir()) == [listens]
     long.close()

@@ -13,9 +13,9 @@ import pytest
 from appl.errors import ControlError
 from appl.parts.control import words
 from appl.parts.control.steering import Steering
-from appl.runtime.run import Run
 from appl.session import replayed
 from appl.session.resume import resume_session
+from appl.testing import Run
 from appl.tracing import Rerunner, Resumer, Trace
 
 from .live import Going, Recorded, Watched, eventually, recorded

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from appl.runtime.run import Run
-from appl.testing import Policy, Retries
+from appl.testing import Policy, Retries, Run
 from appl.tracing import RecordedCall, Recorder, Replayer, Rerunner, Trace, profile_data
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.sequencer import Recorded

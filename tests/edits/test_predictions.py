@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import edits
 from test_edits import Swift, programs, recorded, rehearsal, run
 
-from appl.runtime.run import Run
 from appl.session.rerunning import foreseen
+from appl.testing import Run
 from appl.tracing import Predictor, Trace
 from appl.tracing.explaining.prediction import Prediction
 

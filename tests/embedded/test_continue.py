@@ -10,7 +10,7 @@ import pytest
 
 from appl import gen
 from appl.errors import Unsupported
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.tokenizer import Tokenizer
 from tests.drawn import counts

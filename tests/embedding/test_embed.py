@@ -31,7 +31,6 @@ from appl.errors import (
     UnknownOption,
     Unsupported,
 )
-from appl.runtime.run import Run
 from appl.testing import (
     BackendEndpoint,
     Fake,
@@ -42,6 +41,7 @@ from appl.testing import (
     Models,
     Policy,
     Retries,
+    Run,
     VirtualClock,
     drawn,
     running,

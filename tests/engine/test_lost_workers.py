@@ -7,8 +7,7 @@ import pytest
 import appl
 from appl import call, gen, gen_with_tools, map as appl_map, ppl
 from appl.errors import WorkerLost
-from appl.runtime.event import CallEnded
-from appl.testing import calling
+from appl.testing import CallEnded, calling
 from appl.testing.engine import Threads
 from appl.tracing import Trace
 from tests.engine.worlds import NeverSlow, World, calls, replay, words

@@ -13,8 +13,7 @@ import appl
 from appl import call, gen, map as appl_map, ppl, records
 from appl.errors import BackendError, CallCancelled, InvalidOption, ModelNotFound, RunError
 from appl.parts.engine.worker_process import WorkerSetup
-from appl.runtime.event import CallEnded, Delivered, ScopeEntered
-from appl.testing import Fake, Streamed, running
+from appl.testing import CallEnded, Delivered, Fake, ScopeEntered, Streamed, running
 from appl.testing.engine import Threads
 from appl.tracing import Trace
 from tests.engine.worlds import NeverSlow, World, calls, replay, words

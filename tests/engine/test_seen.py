@@ -12,7 +12,7 @@ from appl.errors import CallCancelled
 from appl.parts.control import words
 from appl.parts.control.steering import Steering
 from appl.parts.control.view import About, view
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl.testing.engine import Threads
 from appl.tracing import Masker, Recorder, Trace, profile_data
 from tests.ctl.live import Going, Watched, eventually

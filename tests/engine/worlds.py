@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from appl.backend import Emit, Request, Response
-from appl.runtime.run import Run
 from appl.session import replayed
-from appl.testing import Fake, Log
+from appl.testing import Fake, Log, Run
 from appl.tracing import RecordedCall, Recorder, Trace, profile_data
 
 

@@ -11,7 +11,6 @@ import random
 import re
 import sys
 import tempfile
-import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -20,14 +19,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from appl import render
+from appl import Future, Generation, render
 from appl.errors import CallCancelled
 from appl.prompt import Message
-from appl.runtime.concurrency.future import Future, Generation
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.event import CallEnded, CallStarted, Event
 from appl.runtime.prompts.rendering import Rendered
-from appl.runtime.run import Run
+from appl.testing import CallEnded, CallStarted, Event, Run, on_backend_loop
 from appl.tracing import Recorder, Replayer, profile_data
 
 from .backends import Hurried, Shuffled, asked_of, msg_of
@@ -118,9 +114,7 @@ def left_running(backend: Any) -> list[str]:
     for _ in range(HOPS):
         if not running:
             break
-        done = threading.Event()
-        io_thread().send(done.set)
-        done.wait(60)
+        on_backend_loop(lambda: None)
     return sorted(running)
 
 

@@ -23,9 +23,18 @@ from appl import (
     str_future,
 )
 from appl.errors import BackendError
-from appl.runtime.event import CallEnded, CallStarted
-from appl.runtime.run import Run
-from appl.testing import Echo, Log, Scripted, Seeded, calling, running, said
+from appl.testing import (
+    CallEnded,
+    CallStarted,
+    Echo,
+    Log,
+    Run,
+    Scripted,
+    Seeded,
+    calling,
+    running,
+    said,
+)
 from appl.tracing import Recorder, Replayer
 
 BOTH = pytest.mark.parametrize("sequential", [True, False], ids=["naive", "scheduled"])

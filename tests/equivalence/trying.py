@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from appl.backend import Emit, Request, Response, Sample, Usage
-from appl.runtime.run import Run
+from appl.testing import Run
 
 from .backends import Hurried, Shuffled
 from .compare import described, module_of

@@ -8,8 +8,7 @@ from typing import Any
 
 from appl.backend import Request, Response, Sample, Usage
 from appl.prompt import digest_of
-from appl.runtime.run import Run
-from appl.testing import Scripted
+from appl.testing import Run, Scripted
 from appl.tracing import Attempt, RecordedCall, Recorder, Scope, Trace
 
 Answer = Callable[[Request], Any]

@@ -11,8 +11,7 @@ import pytest
 import appl
 from appl import AIRole, Generation, NumberedList, Tagged, gen, ppl
 from appl.prompt import digest_of
-from appl.runtime.run import Run
-from appl.testing import Fake
+from appl.testing import Fake, Run
 from appl.tracing import Recorder, Trace, profile_data
 
 

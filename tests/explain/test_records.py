@@ -6,7 +6,7 @@ from pathlib import Path
 from appl import gen, ppl
 from appl.backend import Chunk, Request, Response, Sample, Sampling
 from appl.prompt import Message, Messages, Rope
-from appl.runtime.event import CallDispatched, CallEnded, CallStarted, ChunkArrived, Delivered
+from appl.testing import CallDispatched, CallEnded, CallStarted, ChunkArrived, Delivered
 from appl.tracing import RecordedCall, Recorder, Trace
 from appl.tracing.explaining.steps import phases
 

@@ -10,7 +10,7 @@ from appl.cli.trace import tree
 from appl.cli.trace.show import outcome
 from appl.errors import TraceError
 from appl.prompt import Message
-from appl.runtime.event import ToolEnded, ToolStarted
+from appl.testing import ToolEnded, ToolStarted
 from appl.tracing import Recorder, Trace
 from appl.tracing.explaining.run_summary import Summary
 from appl.tracing.format import block, block_file, codec

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from appl.backend import Response, Sample
 from appl.errors import BackendUnavailable
 from appl.prompt import Message, Messages, ToolCall
-from appl.runtime.event import CallEnded, ScopeEntered, ToolEnded, ToolStarted
+from appl.testing import CallEnded, ScopeEntered, ToolEnded, ToolStarted
 from appl.tracing import Recorder, Trace
 from appl.tracing.exporting.markdown import lines
 from tests.drawn import examples

@@ -16,13 +16,12 @@ import appl
 from appl import Generation, as_tool, gen, gen_with_tools, ppl
 from appl.backend import Request
 from appl.errors import BackendUnavailable
-from appl.runtime.run import Run
-from appl.testing import Fake, Policy, Retries, calling
+from appl.testing import Fake, Policy, Retries, Run, calling
 from appl.tracing import Recorder, Rerunner, Trace, profile_data
 from appl.tracing.explaining.run_summary import Summary
 from appl.tracing.keeping.row import row_of
+from appl.tracing.viewer import View
 from appl.tracing.viewer.rows import OUTCOMES
-from appl.tracing.viewer.view import View
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = '''

@@ -13,9 +13,7 @@ import pytest
 
 from appl import gen, ppl
 from appl.errors import BackendError
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.run import Run
-from appl.testing import Policy, Retries
+from appl.testing import Policy, Retries, Run, on_backend_loop
 from appl_backends.openai import OpenAI
 
 PATIENCE_S = 2.0
@@ -37,15 +35,11 @@ def refusing(status: int, *headers: str) -> Iterator[str]:
     async def begin() -> asyncio.Server:
         return await asyncio.start_server(answer, "127.0.0.1", 0, backlog=1000)
 
-    async def end(server: asyncio.Server) -> None:
-        server.close()
-
-    loop = io_thread().loop
-    server = asyncio.run_coroutine_threadsafe(begin(), loop).result()
+    server = on_backend_loop(begin)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     finally:
-        asyncio.run_coroutine_threadsafe(end(server), loop).result()
+        on_backend_loop(server.close)
 
 
 @contextmanager
@@ -76,7 +70,7 @@ def ends_at(address: str, width: int) -> tuple[list[str], float]:
         began = time.monotonic()
         found = ends_of(width)
         took = time.monotonic() - began
-    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result()
+    on_backend_loop(backend.aclose)
     return found, took
 
 

@@ -12,9 +12,7 @@ import pytest
 
 from appl import gen, ppl
 from appl.backend import Backend, Emit, Request, Response
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.run import Run
-from appl.testing import Policy, Retries, Served, serving
+from appl.testing import Policy, Retries, Run, Served, on_backend_loop, serving
 from appl_backends.openai import OpenAI
 from appl_backends.sglang import SGLang
 from tests.faults.storm import Counted
@@ -61,7 +59,7 @@ def all_questions(count: int) -> list[str]:
 def answers_of(backend: Counted) -> list[str]:
     with Run(backend, policy=POLICY, concurrency=8):
         found = all_questions(60)
-    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result()
+    on_backend_loop(backend.aclose)
     return found
 
 

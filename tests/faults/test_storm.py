@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,10 +12,8 @@ from typing import Any
 import pytest
 
 from appl.errors import BackendError
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.run import Run
 from appl.session import replayed
-from appl.testing import FAULTS, Deadlines, Fault, Policy, Retries, drawn
+from appl.testing import FAULTS, Deadlines, Fault, Policy, Retries, Run, drawn, on_backend_loop
 from appl.tracing import Recorder, profile_data
 from appl_backends.embedded import WEIGHTS
 from appl_backends.openai import OpenAI
@@ -52,7 +49,7 @@ def storm(
         counted = Counted(CLIENTS[client](server))
         with Run(counted, policy=policy, concurrency=64, **options):
             yield server, counted
-        asyncio.run_coroutine_threadsafe(counted.aclose(), io_thread().loop).result()
+        on_backend_loop(counted.aclose)
 
 
 @clients

@@ -15,7 +15,7 @@ from appl.cli import main
 from appl.cli.display import AnswerPrinter, PlainDisplay
 from appl.errors import BackendError
 from appl.prompt import Message, Messages, ToolCall
-from appl.runtime.event import (
+from appl.testing import (
     AttemptFailed,
     CallDispatched,
     CallEnded,

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from appl.backend import Request, Sampling
-from appl.runtime.event import Observed, ScopeEntered
+from appl.testing import Observed, ScopeEntered
 from appl.tracing import Recorder, Trace
 from appl.tracing.explaining.causes import changed
 from appl.tracing.format import codec
 from appl.tracing.format.sampling import UNREADABLE, parameters
 from appl.tracing.replaying.explain import divergence
+from appl.tracing.viewer import View
 from appl.tracing.viewer.page_data import as_json
-from appl.tracing.viewer.view import View
 
 from .damage import changed_value
 from .judging import OTHER, Judge, command

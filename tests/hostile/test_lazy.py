@@ -16,8 +16,7 @@ import pytest
 
 from appl.cli.trace import document
 from appl.errors import TraceCorrupt, TraceError
-from appl.tracing import Trace
-from appl.tracing.reading.trace import Observation
+from appl.tracing import Observation, Trace
 
 from .bombs import PARAMS, USER, call, file
 from .damage import drawn

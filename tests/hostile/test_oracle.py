@@ -11,7 +11,7 @@ import pytest
 from appl.backend import Request, Response, Sample, Sampling
 from appl.errors import CallCancelled
 from appl.prompt import Message, Messages, Rope
-from appl.runtime.event import (
+from appl.testing import (
     CallDispatched,
     CallEnded,
     CallStarted,

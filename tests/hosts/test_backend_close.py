@@ -10,17 +10,16 @@ import pytest
 
 import appl
 from appl import gen, ppl
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.testing import Echo
+from appl.testing import Echo, on_backend_loop
 
-closed = list[bool]()
+closed = list[int]()
 
 
 class Noted(Echo):
-    """Notes for each end whether it came on the I/O loop."""
+    """Notes for each end the thread that it came on."""
 
     async def aclose(self) -> None:
-        closed.append(io_thread().on_loop())
+        closed.append(threading.get_ident())
 
 
 class Slow(Noted):
@@ -88,7 +87,7 @@ def test_a_backend_is_closed_on_its_loop_before_the_run_returns(
 ) -> None:
     appl.init(backend=f"{__name__}:{backend.__name__}")
     program()
-    assert closed == [True] * 3
+    assert closed == [on_backend_loop(threading.get_ident)] * 3
 
 
 def test_whoever_closes_a_backend_gets_its_error() -> None:

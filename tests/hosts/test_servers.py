@@ -26,8 +26,7 @@ from pydantic import BaseModel
 import appl
 from appl import AIRole, gen, ppl
 from appl.runtime.frame import current
-from appl.runtime.run import Run
-from appl.testing import Echo, Scripted, running
+from appl.testing import Echo, Run, Scripted, running
 
 
 class Loud(Scripted):

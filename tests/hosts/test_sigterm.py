@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from appl.tracing.reading.trace import Trace
+from appl.tracing import Trace
 
 APP = """
 import asyncio, pathlib

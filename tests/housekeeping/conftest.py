@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from appl.runtime.event import RunEnded, ScopeEntered
+from appl.testing import RunEnded, ScopeEntered
 from appl.tracing import Recorder
 from tests.cli.conftest import Project, project as _project
 from tests.tracing.made import answer, asked, end, now, start

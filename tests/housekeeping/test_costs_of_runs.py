@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from appl.backend import Emit, Request, Response
-from appl.runtime.run import Run
-from appl.testing import Policy, Retries
+from appl.testing import Policy, Retries, Run
 from appl.tracing import Appender, Recorder, Rerunner, Resumer, Trace, profile_data
 from appl.tracing.explaining import costs
 from appl.tracing.format import block

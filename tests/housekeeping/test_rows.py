@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl.tracing import Appender, Resumer, Trace
 from appl.tracing.explaining import costs
 from appl.tracing.format import block, block_file, codec, table

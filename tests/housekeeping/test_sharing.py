@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl.errors import BackendUnavailable, TraceError
 from appl.prompt import Message, Messages, ToolCall
-from appl.runtime.event import (
+from appl.testing import (
     AttemptFailed,
     Observed,
     RunEnded,

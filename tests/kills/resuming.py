@@ -19,9 +19,7 @@ from typing import Any
 
 from appl.backend import Emit, Request, Response
 from appl.errors import CallCancelled, DivergenceError
-from appl.runtime.event import CallEnded, Event
-from appl.runtime.run import Run
-from appl.testing import Policy, Retries
+from appl.testing import CallEnded, Event, Policy, Retries, Run
 from appl.tracing import Appender, Owner, Recorder, Resumer, Trace, profile_data
 from appl.tracing.replaying.resumer import in_doubt
 

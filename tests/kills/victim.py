@@ -20,8 +20,7 @@ from typing import Any
 from appl import gen, ppl
 from appl.backend import Chunk, Emit, Profile, Request, Response, Sample
 from appl.errors import ApplError
-from appl.runtime.event import CallEnded, Event
-from appl.runtime.run import Run
+from appl.testing import CallEnded, Event, Run
 from appl.tracing import Recorder
 from appl.tracing.format.block import Scan, scan
 from appl.tracing.format.block_file import BlockFile

@@ -8,8 +8,7 @@ import pytest
 
 from appl import Conversation, PromptContext, gen, ppl
 from appl.errors import InvalidOption
-from appl.runtime.run import Run
-from appl.testing import Echo, running
+from appl.testing import Echo, Run, running
 
 
 @ppl

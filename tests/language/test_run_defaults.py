@@ -14,7 +14,7 @@ from appl.config import load
 from appl.errors import ConfigError, InvalidOption, UnknownOption
 from appl.session.replaying import replayed
 from appl.testing import Echo, running
-from appl.tracing.reading.trace import Trace
+from appl.tracing import Trace
 
 DEFAULTS = {"stop": ["\n", "END"], "top_p": 0.5, "backend_options": {"top_k": 40}}
 ASKED = {"stop": ["\n", "END"], "top_p": 0.5, "extra": {"top_k": 40}}

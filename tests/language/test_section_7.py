@@ -12,8 +12,7 @@ import pytest
 from appl import Lock, Text, call, gen, init, map as appl_map, ppl, run
 from appl.errors import BackendError, CallCancelled, DeadlockError, InvalidOption
 from appl.runtime.entry import asynchronously
-from appl.runtime.run import Run
-from appl.testing import Echo, Held, Scripted, Seeded, running
+from appl.testing import Echo, Held, Run, Scripted, Seeded, running
 
 
 @ppl

@@ -26,8 +26,7 @@ from appl import (
     traceable,
 )
 from appl.errors import DeadlockError, InvalidOption, RunError
-from appl.runtime.event import ScopeEntered
-from appl.testing import Echo, Log, Scripted, Seeded, running
+from appl.testing import Echo, Log, ScopeEntered, Scripted, Seeded, running
 
 
 def prompts(program, *args):

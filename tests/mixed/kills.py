@@ -10,7 +10,7 @@ import random
 import signal
 from pathlib import Path
 
-from appl.runtime.event import Event
+from appl.testing import Event
 
 from .program import Mixed
 from .world import backend, compiled, recorded

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl.tracing import Predictor, Rerunner, Trace
 from appl.tracing.explaining.prediction import Prediction, Rehearsed, prediction_of, rehearsed_by
 from appl.tracing.replaying.predictor import BrokenOff

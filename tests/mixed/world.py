@@ -20,10 +20,8 @@ from typing import Any, NamedTuple
 from appl.backend import Emit, Request, Response, Sample, Usage
 from appl.errors import BackendError
 from appl.prompt import Message, ToolCall
-from appl.runtime.event import CallStarted, Instrument
 from appl.runtime.frame import current
-from appl.runtime.run import Run
-from appl.testing import Log
+from appl.testing import CallStarted, Instrument, Log, Run
 from appl.tracing import Recorder, Replayer, Rerunner, Trace, profile_data
 from tests.equivalence.backends import Hurried, Shuffled
 from tests.equivalence.compare import described, module_of

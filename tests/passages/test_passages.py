@@ -12,8 +12,7 @@ import pytest
 from appl import gen, passages, ppl
 from appl.backend import Request
 from appl.errors import InvalidOption
-from appl.runtime.run import Run
-from appl.testing import Fake, running
+from appl.testing import Fake, Run, running
 from appl.tracing import Recorder, Replayer, Rerunner, profile_data
 
 TEXTS = [f"passage {number}" for number in range(12)]

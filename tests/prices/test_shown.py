@@ -20,12 +20,10 @@ from appl.backend.price import FREE, Free, Overridden, Price, money, total
 from appl.cli import main
 from appl.cli.display import Counts
 from appl.errors import BudgetExceeded
-from appl.runtime.event import CallEnded
 from appl.runtime.scheduling.accounts import Account, Amounts
-from appl.testing import Allowance, Late, Policy, VirtualClock, running
-from appl.tracing import Trace
+from appl.testing import Allowance, CallEnded, Late, Policy, VirtualClock, running
+from appl.tracing import Totals, Trace
 from appl.tracing.explaining.costs import UsageSum, of
-from appl.tracing.format.totals import Totals
 from appl.tracing.replaying import tally
 from tests.wire.servers import FaultServer
 

@@ -10,8 +10,7 @@ import rehearsal
 from rehearsal import record, replay
 
 from appl.errors import TraceError
-from appl.runtime.run import Run
-from appl.testing import Fake, Policy, Retries
+from appl.testing import Fake, Policy, Retries, Run
 from appl.tracing import Appender, Replayer, Rerunner, Resumer, Trace
 from appl.tracing.format import block
 from appl.tracing.replaying.resumer import in_doubt, partly_delivered

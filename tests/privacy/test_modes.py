@@ -12,7 +12,7 @@ from rehearsal import record, replay
 
 from appl.errors import SecretInRecord, TraceCorrupt, TraceWriteError
 from appl.prompt import Message
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl.tracing import Recorder, Replayer, Trace
 from appl.tracing.keeping.verification import verify
 from tests.traces.make import plain, recorded

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -10,8 +9,7 @@ from typing import Any
 
 from appl.backend import Request, Sampling
 from appl.prompt import Message, Messages
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.testing import Fault, running
+from appl.testing import Fault, on_backend_loop, running
 from tests.wire.servers import FaultServer
 
 KEY = "sk-canary-0123456789abcdef"
@@ -82,7 +80,7 @@ def using(backend: Any, **options: Any) -> Iterator[Any]:
     """A run on *backend*, which is closed at its end."""
     with running(backend, **options):
         yield backend
-    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result()
+    on_backend_loop(backend.aclose)
 
 
 def names(faults: Iterable[Fault]) -> list[str]:

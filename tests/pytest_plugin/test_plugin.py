@@ -16,8 +16,7 @@ from appl.parts.pytest_plugin import (
     network,
     running,  # noqa: F401 - loaded once, outside of what pytester forgets after each run
 )
-from appl.runtime.run import Run
-from appl.testing import Echo
+from appl.testing import Echo, Run
 from appl.tracing import Recorder, Trace, tape
 from appl.tracing.tape import naming
 

@@ -13,8 +13,7 @@ import pytest
 from appl import Generation, gen, ppl
 from appl.backend import Draft, Request
 from appl.errors import BackendError
-from appl.runtime.run import Run
-from appl.testing import Fake, Policy, Retries
+from appl.testing import Fake, Policy, Retries, Run
 from appl.tracing import Appender, Recorder, Rerunner, Resumer, Trace, profile_data
 from appl.tracing.replaying.recorded_drafts import line_of
 from appl_backends.embedded import WEIGHTS, Embedded

@@ -13,9 +13,8 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Chunk, Emit, Request, Response, Sample, Usage
 from appl.errors import BackendUnavailable, CallCancelled, DivergenceError
-from appl.runtime.run import Run
 from appl.session.rerunning import foreseen
-from appl.testing import BackendEndpoint, Fake, Limits, Model, Models, Policy, Retries
+from appl.testing import BackendEndpoint, Fake, Limits, Model, Models, Policy, Retries, Run
 from appl.tracing import Predictor, Recorder, Replayer, Rerunner, Trace, profile_data
 from appl.tracing.explaining.prediction import Prediction
 from appl.tracing.explaining.rerun_report import RerunReport

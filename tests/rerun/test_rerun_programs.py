@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "resume"))
 
 from continuing import Counting, rehearsal
 
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl.tracing import Predictor, Recorder, Rerunner, profile_data
 from appl.tracing.explaining.prediction import prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport

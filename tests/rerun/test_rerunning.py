@@ -13,9 +13,8 @@ import appl
 from appl import Generation, as_tool, gen, ppl
 from appl.backend import Request, Response
 from appl.errors import ApplError, BackendUnavailable, InvalidOption
-from appl.runtime.run import Run
 from appl.session.rerunning import foreseen
-from appl.testing import Fake, Policy, Retries, calling
+from appl.testing import Fake, Policy, Retries, Run, calling
 from appl.tracing import Predictor, Recorder, Replayer, Rerunner, Trace, profile_data
 from appl.tracing.explaining.prediction import Prediction
 from appl.tracing.explaining.rerun_report import RerunReport

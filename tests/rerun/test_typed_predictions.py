@@ -16,9 +16,8 @@ from test_rerunning import recorded_in
 
 import appl
 from appl import Generation, gen, ppl
-from appl.runtime.run import Run
 from appl.session.rerunning import foreseen
-from appl.testing import Fake
+from appl.testing import Fake, Run
 from appl.tracing import Predictor, Rerunner
 from appl.tracing.explaining.prediction import Prediction
 from appl.tracing.replaying.made_up_values import value_of

@@ -14,8 +14,7 @@ import pytest
 import appl
 from appl import Generation, gen, ppl
 from appl.backend import Emit, Request, Response
-from appl.runtime.run import Run
-from appl.testing import Fake, response, said
+from appl.testing import Fake, Run, response, said
 from appl.tracing import Recorder, Replayer, Rerunner, profile_data
 from appl.tracing.explaining.rerun_report import RerunReport
 

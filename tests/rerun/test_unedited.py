@@ -21,8 +21,7 @@ import pytest
 import appl
 from appl import call, gen, ppl
 from appl.errors import CallCancelled
-from appl.runtime.run import Run
-from appl.testing import Fake
+from appl.testing import Fake, Run
 from appl.tracing import Recorder, Rerunner, Trace, profile_data
 
 Outside = Callable[[], object]

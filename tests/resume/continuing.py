@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.backend import Emit, Request, Response
-from appl.runtime.run import Run
-from appl.testing import Policy, Retries
+from appl.testing import Policy, Retries, Run
 from appl.tracing import Appender, Resumer, Trace, records
 from appl.tracing.format import block, block_file, codec
 from appl.tracing.replaying.resumer import in_doubt

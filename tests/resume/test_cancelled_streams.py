@@ -10,8 +10,7 @@ import pytest
 
 from appl import gen, ppl
 from appl.errors import CallCancelled, DivergenceError
-from appl.runtime.run import Run
-from appl.testing import Seeded
+from appl.testing import Run, Seeded
 from appl.tracing import Appender, Recorder, Rerunner, Resumer, Trace
 
 STORY = "Tell me a story."

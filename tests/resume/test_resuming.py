@@ -26,8 +26,7 @@ from appl.errors import (
     SecretInRecord,
     TraceLocked,
 )
-from appl.runtime.run import Run
-from appl.testing import Allowance, Fake, Held, Log, Policy, Retries, calling
+from appl.testing import Allowance, Fake, Held, Log, Policy, Retries, Run, calling
 from appl.tracing import Appender, Recorder, Replayer, Resumer, Trace, profile_data
 from appl.tracing.keeping.row import row_of
 from appl.tracing.replaying.sequencer import AtEnd, Expectation, Now, Recorded, Verdict

@@ -13,8 +13,7 @@ from continuing import Counting
 from appl import gen, ppl
 from appl.backend import Request
 from appl.errors import DivergenceError
-from appl.runtime.run import Run
-from appl.testing import Seeded
+from appl.testing import Run, Seeded
 from appl.tracing import Appender, Recorder, Resumer, records
 from appl.tracing.format import block, block_file, codec
 

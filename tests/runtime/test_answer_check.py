@@ -12,9 +12,8 @@ import appl
 from appl import gen, gen_with_tools, ppl
 from appl.backend import Response, Sample
 from appl.errors import BudgetExceeded, InvalidOption, OutputError
-from appl.runtime.run import Run
 from appl.session import replayed
-from appl.testing import Scripted, running
+from appl.testing import Run, Scripted, running
 from appl.tracing import Recorder, Trace, profile_data
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import threading
 import weakref
 from typing import Any
 
@@ -13,10 +12,8 @@ import pytest
 
 from appl import call, gen, map as appl_map, ppl, sleep as appl_sleep
 from appl.errors import BackendError, CallCancelled
-from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.entry import asynchronously
-from appl.runtime.run import Run
-from appl.testing import Echo, Held, Instant, Scripted, Seeded, running
+from appl.testing import Echo, Held, Instant, Run, Scripted, Seeded, on_backend_loop, running
 
 
 @ppl
@@ -318,7 +315,7 @@ async def test_a_synchronous_program_on_a_loop_waits_for_a_task_of_that_loop():
 
 
 def test_a_loop_that_is_over_is_collected() -> None:
-    loops, idle = [], threading.Event()
+    loops = []
 
     async def program() -> None:
         loops.append(weakref.ref(asyncio.get_running_loop()))
@@ -333,8 +330,7 @@ def test_a_loop_that_is_over_is_collected() -> None:
     with running(Instant()):
         for _ in range(3):
             asyncio.run(program())
-    io_thread().send(idle.set)
-    assert idle.wait(60)
+    on_backend_loop(lambda: None)
     gc.collect()
     assert not any(loop() for loop in loops)
 

@@ -15,8 +15,7 @@ from appl import AIRole, gen, ppl
 from appl.backend import Request, Response, Sample, TokenLogprob, Usage
 from appl.errors import BackendError, InvalidOption, PromptTooLong, Unsupported
 from appl.runtime.answers.continuation import LEAST_OVERLAP, Growing, Overlap, marker_of
-from appl.runtime.run import Run
-from appl.testing import Scripted, Seeded, running
+from appl.testing import Run, Scripted, Seeded, running
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 
 TEXTS = 200

@@ -30,10 +30,21 @@ from appl.errors import BackendError, BackendTimeout, CallCancelled, DeadlockErr
 from appl.runtime.activation import heir
 from appl.runtime.concurrency.fiber import Strand
 from appl.runtime.entry import asynchronously
-from appl.runtime.event import CallEnded, Observed, RunEnded, Warned
-from appl.runtime.run import Run
 from appl.runtime.world import Live
-from appl.testing import Echo, Held, Instant, Log, Scripted, Seeded, running
+from appl.testing import (
+    CallEnded,
+    Echo,
+    Held,
+    Instant,
+    Log,
+    Observed,
+    Run,
+    RunEnded,
+    Scripted,
+    Seeded,
+    Warned,
+    running,
+)
 
 OURS = str(Path(appl.__file__).parent)
 MAIN = threading.main_thread().ident

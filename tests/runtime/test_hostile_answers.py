@@ -29,9 +29,8 @@ from appl.errors import OutputError
 from appl.runtime.answers.nesting import MOST, branching, levels_of, most_levels
 from appl.runtime.answers.schema import Checker
 from appl.runtime.answers.shape import shape_of
-from appl.runtime.run import Run
 from appl.session import replayed
-from appl.testing import Scripted, calling, running
+from appl.testing import Run, Scripted, calling, running
 from appl.tracing import Recorder, profile_data
 from tests.drawn import counts
 

@@ -22,9 +22,8 @@ from appl.runtime.concurrency.effort import waits_for_another, waits_for_work
 from appl.runtime.concurrency.fiber import Hub, hub_here
 from appl.runtime.concurrency.idle_detection import IdleDetection
 from appl.runtime.concurrency.loop_thread import io_thread, release
-from appl.runtime.run import Run
 from appl.runtime.world import Live
-from appl.testing import Fake, Seeded
+from appl.testing import Fake, Run, Seeded
 from appl.tracing import Recorder, Replayer, Rerunner, Resumer, profile_data
 
 

@@ -17,8 +17,7 @@ from appl import AIRole, call, gen, ppl
 from appl.backend import Request
 from appl.errors import BackendError
 from appl.runtime.concurrency.serial import SerialWaits
-from appl.runtime.run import Run
-from appl.testing import Held, Instant, Scripted, running
+from appl.testing import Held, Instant, Run, Scripted, running
 from appl.tracing import Recorder
 
 FEW, MANY = 150, 600

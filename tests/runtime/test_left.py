@@ -14,10 +14,7 @@ import appl
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.errors import CallCancelled
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.event import CallEnded, CallStarted, RunEnded
-from appl.runtime.run import Run
-from appl.testing import Echo, Log, running
+from appl.testing import CallEnded, CallStarted, Echo, Log, Run, RunEnded, on_backend_loop, running
 from appl.tracing import Recorder, Replayer, Trace
 
 ended: list[str] = []
@@ -47,16 +44,13 @@ async def coroutine(question: str) -> str:
 
 def until_nothing_is_under_way() -> None:
     """Wait until the I/O loop has ended all that it did for calls."""
-    io, over = io_thread(), threading.Event()
 
-    def look() -> None:
-        if any(map(is_ours, asyncio.all_tasks(io.loop))):
-            io.loop.call_later(0.01, look)
-        else:
-            over.set()
+    async def over() -> None:
+        here = asyncio.current_task()
+        while any(is_ours(task) for task in asyncio.all_tasks() if task is not here):
+            await asyncio.sleep(0.01)
 
-    io.send(look)
-    assert over.wait(60), asyncio.all_tasks(io.loop)
+    on_backend_loop(over)
 
 
 def is_ours(task: asyncio.Task[Any]) -> bool:

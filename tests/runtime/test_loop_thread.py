@@ -12,9 +12,8 @@ import pytest
 from appl import call, gen, ppl
 from appl.base.shield import Shield
 from appl.runtime.concurrency.fiber import Hub, Stack
-from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.dispatcher import CommonDeadline
-from appl.testing import Instant, running
+from appl.testing import Instant, on_backend_loop, running
 
 MANY = 2000
 
@@ -41,7 +40,7 @@ def test_a_backend_is_asked_on_one_thread_only():
     backend = Seen()
     with running(backend):
         sequence()
-    assert backend.threads == {io_thread().running_thread}
+    assert backend.threads == {on_backend_loop(threading.get_ident)}
 
 
 def test_an_answer_is_received_while_the_program_holds_a_lock_that_others_wait_for():

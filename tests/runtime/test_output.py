@@ -18,9 +18,19 @@ from pydantic import BaseModel, Field, TypeAdapter, field_validator
 from appl import AIRole, Text, call, gen, ppl
 from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl.errors import BackendError, CallCancelled, InvalidOption, OutputError
-from appl.runtime.event import CallStarted, Delivered
-from appl.runtime.run import Run
-from appl.testing import Echo, Held, Log, Scripted, Seeded, calling, response, running
+from appl.testing import (
+    CallStarted,
+    Delivered,
+    Echo,
+    Held,
+    Log,
+    Run,
+    Scripted,
+    Seeded,
+    calling,
+    response,
+    running,
+)
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 
 

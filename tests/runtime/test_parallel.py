@@ -11,8 +11,18 @@ import pytest
 
 from appl import Future, Lock, as_completed, call, gen, map as appl_map, ppl
 from appl.errors import BackendError, CallCancelled, DeadlockError, InvalidOption
-from appl.runtime.event import CallStarted, Delivered, RunEnded, ScopeEntered
-from appl.testing import Echo, Held, Log, Scripted, Seeded, running
+from appl.testing import (
+    CallStarted,
+    Delivered,
+    Echo,
+    Held,
+    Log,
+    RunEnded,
+    ScopeEntered,
+    Scripted,
+    Seeded,
+    running,
+)
 
 
 @ppl

@@ -20,8 +20,7 @@ from appl.errors import OutputError
 from appl.runtime.answers.extract import candidates, kinds_of
 from appl.runtime.answers.partial import partial_reader
 from appl.runtime.answers.shape import shape_of
-from appl.runtime.run import Run
-from appl.testing import Scripted, running
+from appl.testing import Run, Scripted, running
 from appl.tracing import Recorder, Replayer, profile_data
 
 

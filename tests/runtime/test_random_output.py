@@ -15,8 +15,7 @@ from appl import gen, ppl
 from appl.runtime.answers.demand import constraint
 from appl.runtime.answers.partial import partial_reader
 from appl.runtime.answers.shape import shape_of
-from appl.runtime.run import Run
-from appl.testing import Scripted, running
+from appl.testing import Run, Scripted, running
 from appl.tracing import Recorder, Replayer, profile_data
 
 GARBAGE = st.sampled_from(

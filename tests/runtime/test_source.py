@@ -7,8 +7,7 @@ import types
 from typing import Any
 
 from appl import gen, ppl
-from appl.runtime.event import CallStarted
-from appl.testing import Echo, Log, running
+from appl.testing import CallStarted, Echo, Log, running
 
 
 def test_a_call_stands_at_the_innermost_line_outside_of_the_package() -> None:

@@ -14,9 +14,19 @@ import pytest
 from appl import AIRole, call, gen, ppl
 from appl.backend import Chunk, Response, Sample
 from appl.errors import BackendError, CallCancelled, DeadlockError, MalformedResponse
-from appl.runtime.event import CallEnded, ChunkArrived, ChunksDelivered, Delivered
-from appl.runtime.run import Run
-from appl.testing import Held, Log, Scripted, Seeded, Streamed, running
+from appl.testing import (
+    CallEnded,
+    ChunkArrived,
+    ChunksDelivered,
+    Delivered,
+    Held,
+    Log,
+    Run,
+    Scripted,
+    Seeded,
+    Streamed,
+    running,
+)
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 
 ABC = Streamed(("a", "b", "c"))

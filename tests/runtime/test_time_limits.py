@@ -16,9 +16,7 @@ import pytest
 import appl
 from appl import gen, ppl
 from appl.errors import CallCancelled
-from appl.runtime.event import CallEnded
-from appl.runtime.run import Run
-from appl.testing import Held, Log, running
+from appl.testing import CallEnded, Held, Log, Run, running
 from appl.tracing import Recorder, Replayer, profile_data
 from appl_backends.openai import OpenAI
 

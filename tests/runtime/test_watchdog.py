@@ -14,9 +14,7 @@ import pytest
 import appl
 from appl.runtime.concurrency.fiber import hubs
 from appl.runtime.concurrency.watchdog import ENOUGH, Watchdog, advice_for
-from appl.runtime.event import Event, Warned
-from appl.runtime.run import Run
-from appl.testing import Echo
+from appl.testing import Echo, Event, Run, Warned
 
 
 class Warnings:

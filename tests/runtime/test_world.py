@@ -14,11 +14,19 @@ from appl import call, gen, map as appl_map, observe, ppl, sleep as appl_sleep
 from appl.backend import Backend, Emit, Profile, Request, Response
 from appl.errors import AuthenticationFailed
 from appl.runtime.answers.call import Call
-from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.frame import current
-from appl.runtime.run import Run
 from appl.runtime.world import Stepping, World
-from appl.testing import Echo, Held, Instant, Late, Scripted, Seeded, VirtualClock
+from appl.testing import (
+    Echo,
+    Held,
+    Instant,
+    Late,
+    Run,
+    Scripted,
+    Seeded,
+    VirtualClock,
+    on_backend_loop,
+)
 from appl.testing.embedded_server import Served, serving
 from appl.tracing import Recorder, Replayer, Rerunner, Resumer, profile_data
 from appl_backends.embedded import Embedded
@@ -217,7 +225,7 @@ def lived(
     finally:
         if recorder is not None:
             recorder.close()
-        asyncio.run_coroutine_threadsafe(wrapped.aclose(), io_thread().loop).result()
+        on_backend_loop(wrapped.aclose)
 
 
 # -- a world that fails

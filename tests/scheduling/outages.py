@@ -16,18 +16,20 @@ from typing import Any, NamedTuple
 from appl import Generation, gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.errors import BackendBusy, BackendError, BackendUnavailable
-from appl.runtime.event import CallEnded, CallStarted, Event
-from appl.runtime.run import Run
 from appl.runtime.scheduling.patience import wait_s
 from appl.testing import (
     Answer,
     BackendEndpoint,
+    CallEnded,
+    CallStarted,
+    Event,
     Fake,
     Late,
     Model,
     Models,
     Policy,
     Retries,
+    Run,
     VirtualClock,
     response,
     said,

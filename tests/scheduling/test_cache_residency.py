@@ -9,9 +9,16 @@ import pytest
 import appl
 from appl import AIRole, gen, ppl
 from appl.prompt import UserMessage
-from appl.runtime.event import CallDispatched
-from appl.runtime.run import Run
-from appl.testing import BackendEndpoint, Log, Model, Models, Policy, VirtualClock
+from appl.testing import (
+    BackendEndpoint,
+    CallDispatched,
+    Log,
+    Model,
+    Models,
+    Policy,
+    Run,
+    VirtualClock,
+)
 from appl.testing.radix import RadixServer
 from tests.drawn import counts
 

@@ -15,14 +15,21 @@ from appl import Generation, gen, ppl
 from appl.backend import Request, Response
 from appl.errors import BackendUnavailable, MalformedResponse
 from appl.parts.control.steering import Steering
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.run import Run
 from appl.runtime.scheduling.placing import Placing
 from appl.runtime.scheduling.prefix_order import PrefixOrder
 from appl.runtime.scheduling.prefix_order.room import Room
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.traffic import Traffic
-from appl.testing import BackendEndpoint, Limits, Model, Models, Policy, VirtualClock
+from appl.testing import (
+    BackendEndpoint,
+    Limits,
+    Model,
+    Models,
+    Policy,
+    Run,
+    VirtualClock,
+    on_backend_loop,
+)
 from appl.testing.radix import RadixServer
 
 SHARED, SEEN, ROUNDS, ACTION = 200, 120, 4, 8
@@ -205,7 +212,7 @@ def test_a_run_that_crashes_before_anything_had_room_leaves_nothing_either() -> 
                 while all(why != "cache" for _, why in order.waiting()):
                     await asyncio.sleep(0)
 
-            asyncio.run_coroutine_threadsafe(parked(), io_thread().loop).result(20)
+            on_backend_loop(parked)
             assert asked
             raise ZeroDivisionError
         server.moves = True
@@ -259,9 +266,7 @@ def test_the_turns_of_a_chat_that_was_alone_keep_no_room_after_it() -> None:
     with Run(RadixServer(clock, 100 * SEEN), policy=Policy(clock=clock)) as run:
         conversation(6)
         room = room_of(run)
-    arrived = Event()
-    io_thread().send(arrived.set)  # behind what the end of the run has sent
-    assert arrived.wait(20)
+    on_backend_loop(lambda: None)  # behind what the end of the run has sent
     assert not room.used
 
 

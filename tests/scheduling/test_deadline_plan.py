@@ -19,12 +19,21 @@ from appl.backend.price import Price
 from appl.config import load
 from appl.errors import ConfigError
 from appl.runtime.answers.recorded_models import models_from
-from appl.runtime.event import CallEnded
-from appl.runtime.run import Run
 from appl.runtime.scheduling.deadline_plan import DeadlinePlan, ExpectedCall, Forecast, chosen_by
 from appl.runtime.scheduling.placing import Placing
 from appl.session.forecast import forecast_of
-from appl.testing import BackendEndpoint, Late, Log, Model, Models, Policy, Retries, VirtualClock
+from appl.testing import (
+    BackendEndpoint,
+    CallEnded,
+    Late,
+    Log,
+    Model,
+    Models,
+    Policy,
+    Retries,
+    Run,
+    VirtualClock,
+)
 from appl.tracing import Trace
 from tests.drawn import counts
 from tests.sessions import open_run

@@ -19,10 +19,12 @@ from appl.errors import (
     BackendUnavailable,
     MalformedResponse,
 )
-from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded
 from appl.testing import (
     Allowance,
     Answer,
+    AttemptFailed,
+    CallDispatched,
+    CallEnded,
     Deadlines,
     Late,
     Limits,

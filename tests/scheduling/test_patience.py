@@ -20,15 +20,15 @@ from appl.errors import (
     BackendTimeout,
     BackendUnavailable,
 )
-from appl.runtime.event import CallDispatched
-from appl.runtime.run import Run
 from appl.testing import (
     Answer,
+    CallDispatched,
     Late,
     Limits,
     Log,
     Policy,
     Retries,
+    Run,
     Streamed,
     VirtualClock,
     running,

@@ -23,12 +23,14 @@ from appl.errors import (
 )
 from appl.runtime.answers.models import Route, Spot
 from appl.runtime.answers.recorded_models import models_from
-from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted
-from appl.runtime.run import Run
 from appl.session import check, choose, replayed
 from appl.testing import (
     Allowance,
+    AttemptFailed,
     BackendEndpoint,
+    CallDispatched,
+    CallEnded,
+    CallStarted,
     Fake,
     Late,
     Limits,
@@ -37,6 +39,7 @@ from appl.testing import (
     Models,
     Policy,
     Retries,
+    Run,
     Streamed,
     VirtualClock,
 )

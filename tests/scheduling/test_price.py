@@ -36,8 +36,7 @@ from appl.errors import (
     InvalidOption,
     MalformedResponse,
 )
-from appl.runtime.run import Run
-from appl.testing import Allowance, Late, Policy, Retries, VirtualClock
+from appl.testing import Allowance, Late, Policy, Retries, Run, VirtualClock
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.explaining import costs
 

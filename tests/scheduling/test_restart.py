@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections import Counter
@@ -10,10 +9,17 @@ from collections import Counter
 import pytest
 
 from appl import gen, ppl
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.event import AttemptFailed, CallEnded, Event
-from appl.runtime.run import Run
-from appl.testing import Log, Policy, Retries, serving
+from appl.testing import (
+    AttemptFailed,
+    CallEnded,
+    Event,
+    Log,
+    Policy,
+    Retries,
+    Run,
+    on_backend_loop,
+    serving,
+)
 from appl_backends.openai import OpenAI
 from appl_backends.sglang import SGLang
 
@@ -64,7 +70,7 @@ def test_a_server_that_is_killed_and_started_again_loses_no_call(client: str) ->
         policy = Policy(retries=Retries(base_s=0.1))
         with Run(backend, instruments=[watch], policy=policy, concurrency=8):
             found = fan()
-        asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(60)
+        on_backend_loop(backend.aclose)
         killer.join()
     assert all(found) and len(found) == WIDTH
     ended = Counter(event.address for event in watch.of(CallEnded))

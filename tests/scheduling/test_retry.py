@@ -16,11 +16,21 @@ from appl.errors import (
     BackendUnavailable,
     MalformedResponse,
 )
-from appl.runtime.event import AttemptFailed, CallDispatched
 from appl.runtime.scheduling.connecting import let_go
 from appl.runtime.scheduling.patience import wait_s
 from appl.runtime.scheduling.traffic import RetryBudget
-from appl.testing import Answer, Log, Policy, Retries, Scripted, Streamed, VirtualClock, running
+from appl.testing import (
+    Answer,
+    AttemptFailed,
+    CallDispatched,
+    Log,
+    Policy,
+    Retries,
+    Scripted,
+    Streamed,
+    VirtualClock,
+    running,
+)
 
 AT_ONCE = Policy(retries=Retries(base_s=0))
 

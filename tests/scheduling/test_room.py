@@ -7,7 +7,6 @@ import contextlib
 import random
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 from typing import Any, cast
 
 import pytest
@@ -17,14 +16,24 @@ from appl import gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.backend.price import Price
 from appl.errors import ApplError, BackendUnavailable
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.event import CallEnded, CallStarted
-from appl.runtime.run import Run
 from appl.runtime.scheduling.placing import Placing
 from appl.runtime.scheduling.prefix_order import PrefixOrder
 from appl.runtime.scheduling.queue_status import statuses
 from appl.runtime.scheduling.scheduler import Scheduler
-from appl.testing import BackendEndpoint, Limits, Log, Model, Models, Policy, Retries, VirtualClock
+from appl.testing import (
+    BackendEndpoint,
+    CallEnded,
+    CallStarted,
+    Limits,
+    Log,
+    Model,
+    Models,
+    Policy,
+    Retries,
+    Run,
+    VirtualClock,
+    on_backend_loop,
+)
 from appl.testing.radix import RadixServer
 from tests.drawn import counts
 
@@ -239,10 +248,7 @@ def at_rest(scheduler: Scheduler, order: PrefixOrder, clock: VirtualClock) -> No
         assert not (room.held or room.inside or room.resting or room.lines or room.waiting)
         assert room.used == room.running == 0 and abs(room.to_come) < 1e-6
 
-    arrived = Event()
-    io_thread().send(arrived.set)  # behind what the ends of runs have sent
-    assert arrived.wait(20)
-    asyncio.run_coroutine_threadsafe(look(), io_thread().loop).result(20)
+    on_backend_loop(look)  # behind what the ends of runs have sent
 
 
 @counts(4, 12)

@@ -11,8 +11,7 @@ import appl
 from appl import gen, ppl
 from appl.cli import main
 from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded
-from appl.runtime.run import Run
-from appl.testing import Policy, Retries, Scripted, running
+from appl.testing import Policy, Retries, Run, Scripted, running
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 
 

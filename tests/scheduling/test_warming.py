@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response, Sample
 from appl.errors import BackendUnavailable, CallCancelled
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.run import Run
 from appl.runtime.scheduling.prefix_order import PrefixOrder
 from appl.runtime.scheduling.scheduler import Scheduler
-from appl.testing import Fake, Limits, Policy, VirtualClock
+from appl.testing import Fake, Limits, Policy, Run, VirtualClock, on_backend_loop
 from tests.drawn import examples
 
 
@@ -272,10 +270,10 @@ def test_a_run_that_ends_while_calls_are_gathered_leaves_nothing_under_way() -> 
 
     with contextlib.suppress(ZeroDivisionError), run:
         asked = [branch("never"), gen(messages=said("never-", 400))]
-        asyncio.run_coroutine_threadsafe(gathered(order), io_thread().loop).result(60)
+        on_backend_loop(lambda: gathered(order))
         assert asked and server.clock.now() == 0
         raise ZeroDivisionError
-    asyncio.run_coroutine_threadsafe(left(), io_thread().loop).result(60)
+    on_backend_loop(left)
 
 
 @pytest.mark.parametrize("room", [700, 1500])
@@ -336,7 +334,7 @@ def alone_then(more: int) -> Server:
     def program() -> list[str]:
         f"{said('long-', 400)}"
         answers = [branch("first-")]
-        asyncio.run_coroutine_threadsafe(gathered(order), io_thread().loop).result(60)
+        on_backend_loop(lambda: gathered(order))
         assert not server.requests
         answers += [branch(f"{at}-") for at in range(more)]
         return [str(answer) for answer in answers]

@@ -9,9 +9,8 @@ import pytest
 
 from appl import gen, ppl
 from appl.backend import Request
-from appl.runtime.run import Run
 from appl.runtime.scheduling.prefix_order.beginnings import SharedBeginning
-from appl.testing import Policy, VirtualClock
+from appl.testing import Policy, Run, VirtualClock
 from appl.testing.radix import RadixServer
 
 

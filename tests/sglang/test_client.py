@@ -26,8 +26,7 @@ from appl.errors import (
     Unsupported,
 )
 from appl.prompt import Image, Message, Messages
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.testing import running
+from appl.testing import on_backend_loop, running
 from appl.testing.embedded_server import Served, serving
 from appl_backends.embedded import Embedded
 from appl_backends.sglang import SGLang
@@ -379,7 +378,7 @@ def test_programs_run_on_the_client(served: Served) -> None:
         chat(3)
         assert several()[1] in ("yes", "no")
         name, arguments = with_tools()
-    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(60)
+    on_backend_loop(backend.aclose)
     assert name == "weather" and "city" in arguments
 
 
@@ -395,7 +394,7 @@ def test_an_answer_in_pieces_is_the_beginning_of_a_longer_one(served: Served) ->
     backend = client(served)
     with running(backend):
         assert long_answer(0, 60).startswith(long_answer(8, 5))
-    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(60)
+    on_backend_loop(backend.aclose)
 
 
 @ppl
@@ -410,7 +409,7 @@ def test_a_streamed_answer_is_the_one_that_comes_as_a_whole(served: Served) -> N
     with running(backend):
         pieces, whole = streamed()
     assert pieces == whole
-    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(60)
+    on_backend_loop(backend.aclose)
 
 
 def test_the_keys_of_the_environment_belong_to_its_address() -> None:

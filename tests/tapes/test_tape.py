@@ -18,9 +18,8 @@ from made import answer, asked, end, small_trace, start
 
 from appl import AIRole, Image, gen, ppl
 from appl.errors import DivergenceError, NotATrace, TraceCorrupt, TraceError, TraceTooNew
-from appl.runtime.run import Run
 from appl.session import replayed
-from appl.testing import Echo, Scripted, Seeded, Streamed
+from appl.testing import Echo, Run, Scripted, Seeded, Streamed
 from appl.tracing import Recorder, Replayer, Trace, profile_data, tape
 from appl.tracing.tape import places
 
@@ -167,7 +166,7 @@ VALUES = [
 
 def test_values_that_json_does_not_know_come_back_as_they_were(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "a.trace")
-    from appl.runtime.event import Observed
+    from appl.testing import Observed
 
     for number, value in enumerate([*VALUES, float("nan")]):
         recorder.on_event(Observed("/f.0", number, "observe", value, 1))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from appl.tracing.reading.trace import Trace
+from appl.tracing import Trace
 from tests.terminal.programs import PROGRAMS
 from tests.terminal.screen import Screen, Shown, Typing
 from tests.terminal.test_screen import OUR_LINE, stage, typed

@@ -16,8 +16,7 @@ import pytest
 from appl import call, gen, map, ppl
 from appl.backend import Backend, Emit, Request, Response
 from appl.errors import DeadlockError
-from appl.runtime.run import Run
-from appl.testing import Echo
+from appl.testing import Echo, Run
 from tests.faults.storm import CLIENTS
 from tests.wire.servers import FaultServer
 

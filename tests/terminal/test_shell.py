@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appl.tracing.reading.trace import Trace
+from appl.tracing import Trace
 from tests.terminal.screen import Screen, Shown, Typing
 from tests.terminal.test_questions import Asking
 from tests.terminal.test_screen import stage

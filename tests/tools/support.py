@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from appl.backend import Request, Response
-from appl.runtime.run import Run
 from appl.session import replayed
-from appl.testing import Scripted, calling, response
+from appl.testing import Run, Scripted, calling, response
 from appl.tracing import Recorder, Trace
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from appl import Message, Secret, as_tool, gen, map, ppl, timeout
 from appl.errors import CallCancelled, DivergenceError, TraceWriteError, UnusedRecords
-from appl.runtime.run import Run
 from appl.session import replayed
-from appl.testing import Log, Scripted, Seeded, calling, response
+from appl.testing import Log, Run, Scripted, Seeded, calling, response
 from appl.tracing import Recorder, Trace, records
 
 from .support import again, recorded, script, texts, tools_of, until_told

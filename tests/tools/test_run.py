@@ -26,8 +26,7 @@ from appl import (
     timeout,
 )
 from appl.errors import RunError, ToolError, Unsupported
-from appl.runtime.run import Run
-from appl.testing import Echo, Held, Scripted, calling, running
+from appl.testing import Echo, Held, Run, Scripted, calling, running
 
 from .support import said, script, texts, until_told
 

@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from appl.runtime.run import Run
-from appl.testing import Policy, Retries
+from appl.testing import Policy, Retries, Run
 from appl.tracing import Recorder, Rerunner, Trace, profile_data, records
 from appl.tracing.format import block, block_file, codec, keys, record
 from appl.tracing.format.table import MASKED, SEALED

@@ -27,7 +27,7 @@ from appl.tracing.format.table import Content, Kind
 from appl.tracing.keeping.shared_copy import share
 from appl.tracing.reading import runs
 from appl.tracing.reading.reader import HANDLERS
-from appl.tracing.viewer.view import View
+from appl.tracing.viewer import View
 from tests.drawn import counts
 
 from .every_kind import DrawnRun, every_kind, written

@@ -12,7 +12,7 @@ import pytest
 
 from appl.cli import main
 from appl.errors import SecretInRecord, TraceTooNew, TraceWriteError
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl.tracing import Recorder, Replayer, Trace, records
 from appl.tracing.format import record
 from appl.tracing.keeping.row import row_of

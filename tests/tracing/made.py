@@ -10,15 +10,8 @@ from typing import Any
 
 from appl.backend import Chunk, Emit, Request, Response, Sample, Sampling, Usage
 from appl.prompt import Message, Messages
-from appl.runtime.event import (
-    CallDispatched,
-    CallEnded,
-    CallStarted,
-    Delivered,
-    Event,
-    ScopeEntered,
-)
 from appl.runtime.world import Moment
+from appl.testing import CallDispatched, CallEnded, CallStarted, Delivered, Event, ScopeEntered
 from appl.tracing import Recorder, Replayer, Trace, records
 from appl.tracing.format import block, block_file, codec
 

@@ -14,9 +14,8 @@ from programs import run_async, run_sync, tree
 
 from appl.backend import Emit, Request, Response
 from appl.errors import BackendUnavailable
-from appl.runtime.run import Run
 from appl.runtime.scheduling.order import FairOrder, Fifo
-from appl.testing import Fake, Log, Policy, Retries, Seeded, calling, response
+from appl.testing import Fake, Log, Policy, Retries, Run, Seeded, calling, response
 from appl.tracing import Recorder, Replayer, profile_data
 
 

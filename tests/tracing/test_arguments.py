@@ -14,9 +14,8 @@ from pydantic import BaseModel
 import appl
 from appl import Conversation, Secret, gen, ppl
 from appl.errors import RunError
-from appl.runtime.run import Run
 from appl.runtime.snapshot import snapshot
-from appl.testing import Echo, Instant
+from appl.testing import Echo, Instant, Run
 from appl.tracing import Recorder, Replayer, Trace, records
 
 KEY = "sk-proj-4f9Ab27Qx81LmZ03kTyWv56RcEuHd"

@@ -14,13 +14,19 @@ from made import answer, asked, end, start
 from appl import gen, ppl
 from appl.errors import BackendError, TraceWriteError
 from appl.prompt import Image, Message, Messages
-from appl.runtime.event import AttemptFailed, CallStarted, Event, Observed, RunEnded, ScopeEntered
-from appl.runtime.run import Run
-from appl.testing import Instant
-from appl.tracing import Recorder, Trace, records
+from appl.testing import (
+    AttemptFailed,
+    CallStarted,
+    Event,
+    Instant,
+    Observed,
+    Run,
+    RunEnded,
+    ScopeEntered,
+)
+from appl.tracing import Masker, Recorder, Trace, records
 from appl.tracing.format import codec
 from appl.tracing.recording.encoder import EventEncoder
-from appl.tracing.recording.secret import Masker
 
 
 class Stalled:

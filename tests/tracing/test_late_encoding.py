@@ -14,7 +14,7 @@ from made import answer, asked, end, now, start
 from appl.backend import Response, Sample, TokenLogprob
 from appl.errors import TraceWriteError
 from appl.prompt import Message, Messages, ToolCall
-from appl.runtime.event import CallEnded, CallStarted, Observed, ToolEnded, ToolStarted, Warned
+from appl.testing import CallEnded, CallStarted, Observed, ToolEnded, ToolStarted, Warned
 from appl.tracing import Recorder, Trace, records
 from appl.tracing.format import codec
 from appl.tracing.recording.encoder import Closing

@@ -23,7 +23,7 @@ from appl.prompt import (
     ToolMessage,
     UserMessage,
 )
-from appl.runtime.event import CallEnded
+from appl.testing import CallEnded
 from appl.tracing import Recorder, Replayer, Trace, records
 from appl.tracing.format import codec, record
 

@@ -10,8 +10,7 @@ import pytest
 
 import appl
 from appl import gen, ppl
-from appl.runtime.run import Run
-from appl.testing import Echo
+from appl.testing import Echo, Run
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 
 

@@ -11,8 +11,7 @@ import appl
 from appl import Generation, gen, ppl
 from appl.backend import Response, Sample, TokenLogprob
 from appl.errors import InvalidOption
-from appl.runtime.run import Run
-from appl.testing import Fake, running
+from appl.testing import Fake, Run, running
 from appl.tracing import Recorder, Replayer, Trace, profile_data, tape
 
 SECRET = "a-secret-of-some-length"

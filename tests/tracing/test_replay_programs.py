@@ -17,8 +17,7 @@ from rehearsal import record, replay
 
 import appl
 from appl import gen, ppl
-from appl.runtime.run import Run
-from appl.testing import Echo
+from appl.testing import Echo, Run
 from appl.tracing import Recorder, Replayer
 
 FEW, PROGRAMS = 24, 140

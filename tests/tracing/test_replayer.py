@@ -21,10 +21,8 @@ from appl.errors import (
     TraceCorrupt,
     UnusedRecords,
 )
-from appl.runtime.event import CallEnded, ChunksDelivered, Delivered, Observed
-from appl.runtime.run import Run
 from appl.runtime.world import Moment
-from appl.testing import Echo, Fake, Scripted
+from appl.testing import CallEnded, ChunksDelivered, Delivered, Echo, Fake, Observed, Run, Scripted
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl.tracing.format import codec
 from appl.tracing.format.record import response_data

@@ -16,15 +16,8 @@ from made import answer, asked, call, end, now, read_back, replayed, start
 from appl.backend import Chunk, Response, Sample, TokenLogprob
 from appl.errors import BackendError, DivergenceError, SecretInRecord
 from appl.prompt import Message
-from appl.runtime.event import (
-    AttemptFailed,
-    CallEnded,
-    ChunksDelivered,
-    Observed,
-    ScopeEntered,
-    Warned,
-)
 from appl.runtime.world import Moment
+from appl.testing import AttemptFailed, CallEnded, ChunksDelivered, Observed, ScopeEntered, Warned
 from appl.tracing import Masker, Recorder, Replayer, Trace
 from appl.tracing.format import block, block_file
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import rehearsal
 
-from appl.runtime.run import Run
+from appl.testing import Run
 from appl.tracing import Replayer
 from appl.tracing.replaying.sequencer import Missing
 

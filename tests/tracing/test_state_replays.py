@@ -22,8 +22,7 @@ from appl import (
     traceable,
 )
 from appl.backend import Profile
-from appl.runtime.run import Run
-from appl.testing import Echo, Model, Models, Seeded
+from appl.testing import Echo, Model, Models, Run, Seeded
 from appl.tracing import Recorder, Replayer, Trace
 
 

@@ -496,7 +496,7 @@ print("closed")
 
 
 def test_what_cannot_be_encoded_stops_the_next_call(path: Path) -> None:
-    from appl.runtime.event import Observed
+    from appl.testing import Observed
 
     recorder = Recorder(path, {})
     recorder.on_event(Observed("/p.0", 0, "read", object(), 0))

@@ -12,7 +12,7 @@ from made import answer, asked, call, end, now, read_back, small_trace, start
 from appl.backend import Request, Response, Sample, Sampling, TokenLogprob, Usage
 from appl.errors import BackendBusy, CallCancelled, NotATrace
 from appl.prompt import Message, Messages
-from appl.runtime.event import (
+from appl.testing import (
     AttemptFailed,
     CallDispatched,
     CallEnded,

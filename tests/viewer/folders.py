@@ -9,14 +9,7 @@ from pathlib import Path
 from appl.backend import Request, Response, Sample, Sampling, Usage
 from appl.errors import BackendError
 from appl.prompt import Message, Messages
-from appl.runtime.event import (
-    CallDispatched,
-    CallEnded,
-    CallStarted,
-    Delivered,
-    RunEnded,
-    ScopeEntered,
-)
+from appl.testing import CallDispatched, CallEnded, CallStarted, Delivered, RunEnded, ScopeEntered
 from appl.tracing import Recorder
 from appl.tracing.format import block, block_file, codec, table
 

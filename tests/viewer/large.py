@@ -10,7 +10,7 @@ from pathlib import Path
 from appl.backend import Request, Response, Sample, Sampling, Usage
 from appl.errors import BackendBusy
 from appl.prompt import Message, Messages
-from appl.runtime.event import (
+from appl.testing import (
     AttemptFailed,
     CallDispatched,
     CallEnded,

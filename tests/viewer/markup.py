@@ -10,7 +10,7 @@ from made import USAGE, now
 from appl.backend import Chunk, Request, Response, Sample, Sampling
 from appl.errors import BackendBusy, BackendError
 from appl.prompt import Image, Message, Messages, ToolCall
-from appl.runtime.event import (
+from appl.testing import (
     AttemptFailed,
     CallDispatched,
     CallEnded,

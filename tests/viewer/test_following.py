@@ -9,7 +9,7 @@ from made import answer, asked, call, end, now, put_in_a_block_for_each_call, sm
 
 from appl.errors import NotATrace, TraceCorrupt
 from appl.prompt import Message
-from appl.runtime.event import ScopeEntered, ToolEnded, ToolStarted
+from appl.testing import ScopeEntered, ToolEnded, ToolStarted
 from appl.tracing import Recorder, Trace, tape
 from appl.tracing.reading.following import Following
 

@@ -17,9 +17,7 @@ from appl import gen, ppl
 from appl.backend import Usage
 from appl.errors import BackendBusy, TraceError
 from appl.prompt import Message
-from appl.runtime.event import AttemptFailed, ToolEnded, ToolStarted
-from appl.runtime.run import Run
-from appl.testing import Scripted
+from appl.testing import AttemptFailed, Run, Scripted, ToolEnded, ToolStarted
 from appl.tracing import Recorder, Trace
 from appl.tracing.viewer import View, Views
 from appl.tracing.viewer.page_data import as_json

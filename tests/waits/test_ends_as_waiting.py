@@ -13,9 +13,8 @@ import appl
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.errors import Awaited, RunError, RunWaiting
-from appl.runtime.run import Run
 from appl.session import replayed
-from appl.testing import Echo, Fake, response
+from appl.testing import Echo, Fake, Run, response
 from appl.tracing import Trace
 from appl.tracing.reading.waits import waits_in
 from tests.waits.backends import answering, going_on, recorded

@@ -15,7 +15,7 @@ from appl.session.replaying import replay_session
 from appl.testing import Scripted, VirtualClock, calling
 from appl.tracing import Trace
 from appl.tracing.replaying.fuzzer import Fuzzer, plan
-from appl.tracing.tape.writing import save
+from appl.tracing.tape import save
 from tests.waits.backends import answering, going_on, recorded
 
 SENT: list[str] = []

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from appl import gen, ppl
+from appl import Conversation, gen, ppl
 from appl.errors import Unsupported
 from appl.prompt import Image, Message, ProviderFields, ToolCall
-from appl.runtime.prompts.conversation import Conversation
 from appl.testing import Fault
 from appl_backends.openai import OpenAI
 from appl_backends.openai.dialects import dialect_of

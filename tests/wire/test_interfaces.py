@@ -14,8 +14,7 @@ import pytest
 from appl import AIRole, gen, ppl
 from appl.errors import BackendRefused, BackendUnavailable, ConfigError, Unsupported
 from appl.prompt import Message
-from appl.runtime.run import Run
-from appl.testing import Fault
+from appl.testing import Fault, Run
 from appl.testing.faults import Ask
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl_backends.openai import OpenAI

@@ -13,8 +13,7 @@ import pytest
 import appl
 from appl import AIRole, gen, gen_with_tools, ppl
 from appl.errors import BackendRefused, InvalidOption, Unsupported
-from appl.runtime.run import Run
-from appl.testing import Fault, Policy, Retries
+from appl.testing import Fault, Policy, Retries, Run
 from appl.tracing import Appender, Recorder, Resumer, Trace, profile_data
 from appl_backends.openai import OpenAI
 from tests.providers.asking import JSON, STREAM, using

@@ -17,10 +17,7 @@ import appl
 from appl import gen, ppl
 from appl.backend import Backend
 from appl.errors import BackendRefused
-from appl.runtime.answers.models import Model, Models
-from appl.runtime.run import Run
-from appl.runtime.scheduling.dispatcher import BackendEndpoint
-from appl.testing import Fault, Policy, Retries
+from appl.testing import BackendEndpoint, Fault, Model, Models, Policy, Retries, Run
 from appl.tracing import Appender, Recorder, Replayer, Rerunner, Resumer, Trace, profile_data
 from appl_backends.anthropic import Anthropic
 from appl_backends.openai import OpenAI

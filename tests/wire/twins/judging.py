@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import json
 import sys
@@ -16,11 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from appl.backend import Backend
-from appl.runtime.answers.models import Model, Models
-from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.run import Run
-from appl.runtime.scheduling.dispatcher import BackendEndpoint
-from appl.testing import Policy, Retries
+from appl.testing import BackendEndpoint, Model, Models, Policy, Retries, Run, on_backend_loop
 from tests.wire.servers import FaultServer
 
 from . import programs
@@ -248,7 +243,7 @@ def results_of(said: Said) -> Iterator[str]:
 
 
 def closed(backend: Backend) -> None:
-    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result()
+    on_backend_loop(backend.aclose)
 
 
 __all__ = ["Counter", "FaultServer", "Findings", "Judge", "closed", "loaded", "written"]
