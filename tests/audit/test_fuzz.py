@@ -12,7 +12,7 @@ from appl import cli
 from appl.errors import BackendBusy
 from appl.testing.clock import VirtualClock
 from appl.tracing import Recorder, Trace, profile_data
-from appl.tracing.replaying.fuzzer import FAULTS, Fuzzer, Plan, plan
+from appl.tracing.replaying import FAULTS, Fuzzer, Plan, plan
 
 PROGRAM = """
 import asyncio, json

@@ -13,7 +13,7 @@ from appl.errors import ApplError
 from appl.testing import Policy, Run
 from appl.testing.clock import VirtualClock
 from appl.tracing import Trace
-from appl.tracing.replaying.fuzzer import Fuzzer, plan
+from appl.tracing.replaying import Fuzzer, plan
 
 PROGRAMS = 24
 PLANS = 4

@@ -14,7 +14,7 @@ from appl.backend import Emit, Request, Response
 from appl.backend.price import Price
 from appl.testing import Policy, Run
 from appl.tracing import Recorder, Trace, profile_data
-from appl.tracing.explaining.caching import CacheReport, cache_report
+from appl.tracing.explaining import CacheReport, cache_report
 from tests.bill.programs import ask, said
 from tests.bill.world import Provider
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from appl.backend import Emit, Request, Response, Sample, Usage
 from appl.backend.check import read_json
-from appl.runtime.scheduling.order import CallQueue
-from appl.runtime.scheduling.prompt_reuse import CacheMemory, ReuseOrder
+from appl.runtime.scheduling import CacheMemory, CallQueue, ReuseOrder
 from appl.testing import Policy, Run, VirtualClock
 from appl.testing.radix import RadixServer
 from appl_backends.litellm import messages_of

@@ -10,8 +10,7 @@ import pytest
 from appl.backend import Response, Sample
 from appl.prompt import ProviderFields
 from appl.tracing import Masker
-from appl.tracing.format import codec, table
-from appl.tracing.format.record import response_data, response_from
+from appl.tracing.format import codec, response_data, response_from, table
 
 from .ordinary import alnum, b64, b64url
 from .test_shapes import KEYS

@@ -17,7 +17,7 @@ import pytest
 from appl.backend.http import masked
 from appl.prompt.secret_names import is_likely
 from appl.tracing import Masker
-from appl.tracing.recording.piecewise_masking import PiecewiseMasker
+from appl.tracing.recording import PiecewiseMasker
 from tests.drawn import counts
 
 from .cage import command

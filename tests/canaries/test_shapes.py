@@ -25,7 +25,7 @@ from appl.prompt.key_masking import without_keys
 from appl.prompt.key_shapes import SHAPES
 from appl.tracing import Masker, Trace
 from appl.tracing.format import codec
-from appl.tracing.recording.piecewise_masking import PiecewiseMasker
+from appl.tracing.recording import PiecewiseMasker
 from tests.drawn import examples
 
 from .cage import command

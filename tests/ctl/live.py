@@ -12,7 +12,7 @@ from typing import Any
 
 from appl.backend import Emit, Request, Response
 from appl.config import load
-from appl.parts.control.client import ask
+from appl.parts.control import ask
 from appl.parts.control.steering import Steering
 from appl.session import Session, make_session
 from appl.testing import Held, Run, on_backend_loop

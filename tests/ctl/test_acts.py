@@ -16,9 +16,9 @@ from appl.errors import ControlError
 from appl.parts.control import words
 from appl.session import replayed
 from appl.tracing import Trace
-from appl.tracing.explaining.run_summary import Summary
-from appl.tracing.exporting.markdown import lines
-from appl.tracing.keeping.row import row_of
+from appl.tracing.explaining import Summary
+from appl.tracing.exporting import lines
+from appl.tracing.keeping import row_of
 from appl.tracing.viewer.rows import OUTCOMES, Rows
 
 from . import programs

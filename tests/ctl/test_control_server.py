@@ -16,9 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from appl.errors import ControlError
-from appl.parts.control import folder, peer, protocol
-from appl.parts.control.client import ask, find, live_runs
-from appl.parts.control.server import MOST_CLIENTS, ControlServer
+from appl.parts.control import ControlServer, ask, find, folder, live_runs, peer, protocol
+from appl.parts.control.server import MOST_CLIENTS
 from appl.testing import on_backend_loop
 
 from . import programs
@@ -178,8 +177,7 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
     )
 )  # fmt: skip
 def test_any_request_gets_an_answer_or_a_typed_error(fields: dict[str, Any]) -> None:
-    from appl.parts.control.requests import RequestHandler
-    from appl.parts.control.view import About
+    from appl.parts.control import About, RequestHandler
     from appl.testing import Instant, Run
     from appl.tracing import Masker
 
@@ -477,8 +475,7 @@ def test_a_run_that_is_recorded_without_texts_shows_none(tmp_path: Path) -> None
     with held(tmp_path / "run.trace") as made:
         import dataclasses
 
-        from appl.parts.control.requests import RequestHandler
-        from appl.parts.control.view import About
+        from appl.parts.control import About, RequestHandler
         from appl.tracing import Masker
 
         about = dataclasses.replace(About("run", "p", None, Masker()), content=False)

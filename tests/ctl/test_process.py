@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from appl.cli import main
-from appl.parts.control.client import live_runs
+from appl.parts.control import live_runs
 from appl.tracing import Trace
 
 from .live import PATIENCE_S, eventually

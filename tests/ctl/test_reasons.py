@@ -11,8 +11,7 @@ import pytest
 from appl.backend import Emit, Request, Response
 from appl.errors import BackendBusy, BackendUnavailable
 from appl.parts.control import words
-from appl.runtime.scheduling.prefix_order import PrefixOrder
-from appl.runtime.scheduling.queue_status import loads
+from appl.runtime.scheduling import PrefixOrder, loads
 from appl.testing import Allowance, Limits, Policy, Retries, Streamed, VirtualClock
 
 from . import programs
@@ -31,7 +30,8 @@ def named(made: Going, address: str) -> Any:
 
 def sentence(made: Going, address: str) -> str:
     """The same in words."""
-    from appl.parts.control.view import About, view
+    from appl.parts.control import About
+    from appl.parts.control.view import view
     from appl.tracing import Masker
 
     about = About("run", "program", None, Masker())
@@ -42,7 +42,8 @@ def sentence(made: Going, address: str) -> str:
 
 def lines(made: Going) -> list[str]:
     """The first lines about the run, with one for each backend."""
-    from appl.parts.control.view import About, view
+    from appl.parts.control import About
+    from appl.parts.control.view import view
     from appl.tracing import Masker
 
     about = About("run", "program", None, Masker())

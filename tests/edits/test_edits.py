@@ -16,7 +16,7 @@ import pytest
 
 from appl.testing import Policy, Retries, Run
 from appl.tracing import RecordedCall, Recorder, Replayer, Rerunner, Trace, profile_data
-from appl.tracing.explaining.rerun_report import RerunReport
+from appl.tracing.explaining import RerunReport
 from appl.tracing.replaying.sequencer import Recorded
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))

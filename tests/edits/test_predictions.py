@@ -17,7 +17,7 @@ from test_edits import Swift, programs, recorded, rehearsal, run
 from appl.session.rerunning import foreseen
 from appl.testing import Run
 from appl.tracing import Predictor, Trace
-from appl.tracing.explaining.prediction import Prediction
+from appl.tracing.explaining import Prediction
 
 FEW, MANY = 4, 1000
 

@@ -57,8 +57,7 @@ from appl.tracing import (
     Trace,
     profile_data,
 )
-from appl.tracing.format import block, codec
-from appl.tracing.format.table import PieceRecord, chosen
+from appl.tracing.format import PieceRecord, block, chosen, codec
 from appl_backends.anthropic import Anthropic
 from appl_backends.embedded import Embedded
 from appl_backends.litellm import LiteLLM

@@ -9,9 +9,9 @@ from typing import Any
 
 from appl import map as appl_map
 from appl.errors import CallCancelled
-from appl.parts.control import words
+from appl.parts.control import About, words
 from appl.parts.control.steering import Steering
-from appl.parts.control.view import About, view
+from appl.parts.control.view import view
 from appl.testing import Run
 from appl.testing.engine import Threads
 from appl.tracing import Masker, Recorder, Trace, profile_data

@@ -10,7 +10,7 @@ import appl
 from appl import gen, map as appl_map, ppl
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import BackendBusy, BudgetExceeded
-from appl.runtime.scheduling.accounts import Amounts
+from appl.runtime.scheduling import Amounts
 from appl.testing import Allowance, Fake, Limits, Policy
 from appl.testing.engine import Threads
 from tests.engine.worlds import World, words

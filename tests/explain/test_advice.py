@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from appl.cli.trace.critical import advice
-from appl.tracing.explaining.critical import Critical, OrderWait
+from appl.tracing.explaining import Critical
+from appl.tracing.explaining.critical import OrderWait
 
 
 def waits(*pairs: tuple[str, str]) -> Critical:

@@ -3,10 +3,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from appl.tracing import RecordedCall, Trace
+from appl.tracing.explaining import END, START, MomentGraph, phases
 from appl.tracing.explaining.critical import critical
-from appl.tracing.explaining.moment_graph import END, START, TOLD, MomentGraph
+from appl.tracing.explaining.moment_graph import TOLD
 from appl.tracing.explaining.run_model import RunModel
-from appl.tracing.explaining.steps import phases
 from tests.drawn import examples
 
 from .support import call, micro, trace

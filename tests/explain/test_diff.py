@@ -9,7 +9,7 @@ from appl import AIRole, gen, ppl
 from appl.backend import Request
 from appl.testing import said
 from appl.tracing import Trace
-from appl.tracing.explaining.diff import Difference, compare
+from appl.tracing.explaining import Difference, compare
 
 from .support import Answer, recorded
 

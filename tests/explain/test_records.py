@@ -8,7 +8,7 @@ from appl.backend import Chunk, Request, Response, Sample, Sampling
 from appl.prompt import Message, Messages, Rope
 from appl.testing import CallDispatched, CallEnded, CallStarted, ChunkArrived, Delivered
 from appl.tracing import RecordedCall, Recorder, Trace
-from appl.tracing.explaining.steps import phases
+from appl.tracing.explaining import phases
 
 from .support import recorded
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from appl.tracing import Trace
-from appl.tracing.explaining.diff import compare
+from appl.tracing.explaining import compare
 from appl.tracing.explaining.difference_filter import sifted, unsifted
 
 from .support import recorded

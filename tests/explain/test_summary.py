@@ -12,7 +12,7 @@ from appl.errors import TraceError
 from appl.prompt import Message
 from appl.testing import ToolEnded, ToolStarted
 from appl.tracing import Recorder, Trace
-from appl.tracing.explaining.run_summary import Summary
+from appl.tracing.explaining import Summary
 from appl.tracing.format import block, block_file, codec
 from tests.drawn import counts
 from tests.tracing.made import now, small_trace

@@ -14,11 +14,18 @@ import pytest
 
 from appl.errors import ConfigError
 from appl.tracing import Trace
-from appl.tracing.exporting import otlp
-from appl.tracing.exporting.checkpoint import Checkpoint
-from appl.tracing.exporting.collector import Collector, CollectorAnswer, headers, http_post
-from appl.tracing.exporting.delivery import Batching, Courier, Delivery, Patience
-from appl.tracing.exporting.spans import Spans, spans_of
+from appl.tracing.exporting import (
+    Checkpoint,
+    Collector,
+    Courier,
+    Delivery,
+    Patience,
+    Spans,
+    otlp,
+    spans_of,
+)
+from appl.tracing.exporting.collector import CollectorAnswer, headers, http_post
+from appl.tracing.exporting.delivery import Batching
 from tests.housekeeping.conftest import made
 
 from .schedules import FakeCollector, MovedClock

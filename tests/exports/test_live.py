@@ -6,8 +6,7 @@ import threading
 from pathlib import Path
 
 from appl.tracing import Recorder, Trace
-from appl.tracing.exporting.live import follow
-from appl.tracing.exporting.spans import spans_of
+from appl.tracing.exporting import follow, spans_of
 from tests.tracing.made import answer, asked, call, end, start
 
 from .conftest import Collector, Project

@@ -23,10 +23,8 @@ from opentelemetry.semconv.attributes import (
 
 from appl.errors import ConfigError, ExportError
 from appl.tracing import Recorder, Trace
-from appl.tracing.exporting import conventions, otlp
+from appl.tracing.exporting import Patience, conventions, otlp, send, spans_of
 from appl.tracing.exporting.collector import endpoint, headers
-from appl.tracing.exporting.delivery import Patience, send
-from appl.tracing.exporting.spans import spans_of
 from tests.housekeeping.test_sharing import CANARY, PLACES, with_canaries
 from tests.traces.programs import PROGRAMS
 

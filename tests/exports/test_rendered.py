@@ -19,7 +19,7 @@ from appl.errors import BackendUnavailable
 from appl.prompt import Message, Messages, ToolCall
 from appl.testing import CallEnded, ScopeEntered, ToolEnded, ToolStarted
 from appl.tracing import Recorder, Trace
-from appl.tracing.exporting.markdown import lines
+from appl.tracing.exporting import lines
 from tests.drawn import examples
 from tests.tracing.made import USAGE, asked, end, now, start
 

@@ -22,16 +22,10 @@ from appl.backend.tokens import pack_ids, pack_logprobs, unpack_ids, unpack_logp
 from appl.errors import NotATrace, TraceCorrupt
 from appl.testing.embedded_server import serving
 from appl.tracing import Trace, records
-from appl.tracing.exporting.trajectories import (
-    Trajectory,
-    WithoutIds,
-    read,
-    row_lines,
-    trajectories,
-    tree_lines,
-)
+from appl.tracing.exporting import Trajectory, WithoutIds, row_lines, tree_lines
+from appl.tracing.exporting.trajectories import read, trajectories
 from appl.tracing.format import table
-from appl.tracing.reading.stored_calls import StoredCall
+from appl.tracing.reading import StoredCall
 from appl_backends.embedded import WEIGHTS
 from appl_backends.embedded.blas_threads import BlasThreads
 from tests.cli.conftest import Project

@@ -15,7 +15,7 @@ from appl import Generation, gen, ppl
 from appl.errors import OutputError
 from appl.tracing import Trace, tape
 from appl.tracing.format.failures import FailureCounts
-from appl.tracing.keeping.row import row_of
+from appl.tracing.keeping import row_of
 from appl.tracing.viewer import View
 
 from .test_failures import Fake, recorded, words_as_answers

@@ -18,8 +18,8 @@ from appl.backend import Request
 from appl.errors import BackendUnavailable
 from appl.testing import Fake, Policy, Retries, Run, calling
 from appl.tracing import Recorder, Rerunner, Trace, profile_data
-from appl.tracing.explaining.run_summary import Summary
-from appl.tracing.keeping.row import row_of
+from appl.tracing.explaining import Summary
+from appl.tracing.keeping import row_of
 from appl.tracing.viewer import View
 from appl.tracing.viewer.rows import OUTCOMES
 

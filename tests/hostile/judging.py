@@ -18,8 +18,8 @@ from pathlib import Path
 from appl.cli import invoked
 from appl.errors import TraceError
 from appl.tracing import Recorder, Replayer, Trace, salvage
-from appl.tracing.keeping.row import row_of
-from appl.tracing.reading.following import Following
+from appl.tracing.keeping import row_of
+from appl.tracing.reading import Following
 
 from .damage import DAMAGE, drawn
 from .samples import GOLDEN, Sample, told, told_of

@@ -21,7 +21,7 @@ import pytest
 from appl.errors import NotATrace, TraceCorrupt, TraceError
 from appl.tracing import Recorder, Replayer, Trace
 from appl.tracing.format import block
-from appl.tracing.keeping.row import row_of
+from appl.tracing.keeping import row_of
 
 from .bombs import bombs
 from .damage import DAMAGE, FORGERY, drawn

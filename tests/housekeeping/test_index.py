@@ -15,8 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from appl.tracing import Recorder
-from appl.tracing.keeping import index
-from appl.tracing.keeping.row import RunRow, row_of
+from appl.tracing.keeping import RunRow, index, row_of
 from appl.tracing.reading import runs
 
 from .conftest import made

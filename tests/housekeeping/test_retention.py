@@ -11,10 +11,16 @@ from hypothesis import given, settings, strategies as st
 
 from appl.config import Config
 from appl.tracing import Recorder
-from appl.tracing.keeping import automatic_removal, index, keep_marks
-from appl.tracing.keeping.retention import Retention, removals
-from appl.tracing.keeping.row import RunRow
-from appl.tracing.keeping.run_filter import STATES, RunFilter, found, length, moment, size
+from appl.tracing.keeping import (
+    Retention,
+    RunFilter,
+    RunRow,
+    automatic_removal,
+    index,
+    keep_marks,
+    removals,
+)
+from appl.tracing.keeping.run_filter import STATES, found, length, moment, size
 
 from .conftest import Project, made
 

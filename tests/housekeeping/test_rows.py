@@ -10,7 +10,7 @@ from appl.testing import Run
 from appl.tracing import Appender, Resumer, Trace
 from appl.tracing.explaining import costs
 from appl.tracing.format import block, block_file, codec, table
-from appl.tracing.keeping.row import RunRow, row_of
+from appl.tracing.keeping import RunRow, row_of
 from appl.tracing.reading import runs
 from tests.housekeeping.test_costs_of_runs import POLICY, Provider, ends, recorded
 from tests.traces.programs import PROGRAMS

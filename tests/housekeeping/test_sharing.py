@@ -23,7 +23,7 @@ from appl.testing import (
 )
 from appl.tracing import Recorder, Trace
 from appl.tracing.format import block, block_file, codec
-from appl.tracing.keeping.shared_copy import share
+from appl.tracing.keeping import share
 from tests.drawn import examples
 from tests.privacy.conftest import raw
 from tests.traces.make import recorded

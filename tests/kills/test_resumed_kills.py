@@ -21,7 +21,7 @@ import pytest
 
 from appl.errors import TraceError
 from appl.tracing import Owner, Trace
-from appl.tracing.format.trust import doubt
+from appl.tracing.format import doubt
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from appl.testing import Run
 from appl.tracing import Predictor, Rerunner, Trace
-from appl.tracing.explaining.prediction import Prediction, Rehearsed, prediction_of, rehearsed_by
+from appl.tracing.explaining import Prediction, Rehearsed, prediction_of, rehearsed_by
 from appl.tracing.replaying.predictor import BrokenOff
 
 from .program import Mixed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from appl.tracing.format.block import Scan, scan
+from appl.tracing.format import Scan, scan
 
 
 def keep_half(path: Path) -> bool:

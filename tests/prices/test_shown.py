@@ -20,10 +20,11 @@ from appl.backend.price import FREE, Free, Overridden, Price, money, total
 from appl.cli import main
 from appl.cli.display import Counts
 from appl.errors import BudgetExceeded
-from appl.runtime.scheduling.accounts import Account, Amounts
+from appl.runtime.scheduling import Account, Amounts
 from appl.testing import Allowance, CallEnded, Late, Policy, VirtualClock, running
 from appl.tracing import Totals, Trace
-from appl.tracing.explaining.costs import UsageSum, of
+from appl.tracing.explaining import UsageSum
+from appl.tracing.explaining.costs import of
 from appl.tracing.replaying import tally
 from tests.wire.servers import FaultServer
 

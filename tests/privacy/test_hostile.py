@@ -12,10 +12,8 @@ from hypothesis import given, settings, strategies as st
 
 from appl.errors import TraceError
 from appl.tracing import Trace
-from appl.tracing.format import block, block_file, codec, keys
-from appl.tracing.format.sealing import Sealer
-from appl.tracing.keeping.shared_copy import share
-from appl.tracing.keeping.verification import verify
+from appl.tracing.format import Sealer, block, block_file, codec, keys
+from appl.tracing.keeping import share, verify
 
 HEADER = {"format": 1, "program": "p"}
 INCARNATION = ("I", 0, 1, "h", "run", 10**18, 1)

@@ -14,7 +14,7 @@ from appl.errors import SecretInRecord, TraceCorrupt, TraceWriteError
 from appl.prompt import Message
 from appl.testing import Run
 from appl.tracing import Recorder, Replayer, Trace
-from appl.tracing.keeping.verification import verify
+from appl.tracing.keeping import verify
 from tests.traces.make import plain, recorded
 from tests.traces.programs import PROGRAMS
 
@@ -121,8 +121,7 @@ def test_a_sealed_record_that_was_changed_or_moved_does_not_open(here: Path) -> 
     keys[0].write_bytes(one)
     keys[1].write_bytes(two)
     assert Trace.open("one.trace", home=here / ".appl").opened
-    from appl.tracing.format.keys import RunKey
-    from appl.tracing.format.sealing import Sealer
+    from appl.tracing.format import RunKey, Sealer
 
     sealer = Sealer(RunKey(one))
     sealed = sealer.seal(b"record", b"shown")

@@ -16,8 +16,7 @@ from appl.errors import BackendUnavailable, CallCancelled, DivergenceError
 from appl.session.rerunning import foreseen
 from appl.testing import BackendEndpoint, Fake, Limits, Model, Models, Policy, Retries, Run
 from appl.tracing import Predictor, Recorder, Replayer, Rerunner, Trace, profile_data
-from appl.tracing.explaining.prediction import Prediction
-from appl.tracing.explaining.rerun_report import RerunReport
+from appl.tracing.explaining import Prediction, RerunReport
 from appl.tracing.format.chunks import texts
 
 CALL = "/program.0/gen.0"

@@ -14,8 +14,7 @@ from continuing import Counting, rehearsal
 
 from appl.testing import Run
 from appl.tracing import Predictor, Recorder, Rerunner, profile_data
-from appl.tracing.explaining.prediction import prediction_of
-from appl.tracing.explaining.rerun_report import RerunReport
+from appl.tracing.explaining import RerunReport, prediction_of
 
 SEEDS = [
     pytest.param(seed, marks=pytest.mark.long) if seed // 2 % 3 else seed for seed in range(50)

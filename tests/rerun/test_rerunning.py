@@ -16,8 +16,7 @@ from appl.errors import ApplError, BackendUnavailable, InvalidOption
 from appl.session.rerunning import foreseen
 from appl.testing import Fake, Policy, Retries, Run, calling
 from appl.tracing import Predictor, Recorder, Replayer, Rerunner, Trace, profile_data
-from appl.tracing.explaining.prediction import Prediction
-from appl.tracing.explaining.rerun_report import RerunReport
+from appl.tracing.explaining import Prediction, RerunReport
 from appl.tracing.replaying.amending import matches
 from appl.tracing.replaying.recall import natural
 

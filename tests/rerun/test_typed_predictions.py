@@ -19,7 +19,7 @@ from appl import Generation, gen, ppl
 from appl.session.rerunning import foreseen
 from appl.testing import Fake, Run
 from appl.tracing import Predictor, Rerunner
-from appl.tracing.explaining.prediction import Prediction
+from appl.tracing.explaining import Prediction
 from appl.tracing.replaying.made_up_values import value_of
 
 

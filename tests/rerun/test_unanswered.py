@@ -16,7 +16,7 @@ from appl import Generation, gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.testing import Fake, Run, response, said
 from appl.tracing import Recorder, Replayer, Rerunner, profile_data
-from appl.tracing.explaining.rerun_report import RerunReport
+from appl.tracing.explaining import RerunReport
 
 SOON = 5.0
 

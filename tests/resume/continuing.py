@@ -12,8 +12,8 @@ from appl.backend import Emit, Request, Response
 from appl.testing import Policy, Retries, Run
 from appl.tracing import Appender, Resumer, Trace, records
 from appl.tracing.format import block, block_file, codec
+from appl.tracing.replaying import Tally
 from appl.tracing.replaying.resumer import in_doubt
-from appl.tracing.replaying.tally import Tally
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
 

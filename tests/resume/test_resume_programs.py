@@ -12,8 +12,8 @@ from continuing import cut, ended, rehearsal, resume
 
 from appl.errors import DivergenceError
 from appl.tracing import Resumer, Trace
+from appl.tracing.replaying import Tally
 from appl.tracing.replaying.resumer import partly_delivered
-from appl.tracing.replaying.tally import Tally
 
 SEEDS = [
     pytest.param(seed, marks=pytest.mark.long) if seed // 2 % 3 else seed for seed in range(50)

@@ -28,9 +28,9 @@ from appl.errors import (
 )
 from appl.testing import Allowance, Fake, Held, Log, Policy, Retries, Run, calling
 from appl.tracing import Appender, Recorder, Replayer, Resumer, Trace, profile_data
-from appl.tracing.keeping.row import row_of
+from appl.tracing.keeping import row_of
+from appl.tracing.replaying import Tally
 from appl.tracing.replaying.sequencer import AtEnd, Expectation, Now, Recorded, Verdict
-from appl.tracing.replaying.tally import Tally
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)
 

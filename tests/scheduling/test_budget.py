@@ -14,7 +14,8 @@ from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Usage
 from appl.backend.price import Price
 from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded, InvalidOption
-from appl.runtime.scheduling.accounts import Account, Amounts, BudgetLedger
+from appl.runtime.scheduling import Account, Amounts
+from appl.runtime.scheduling.accounts import BudgetLedger
 from appl.testing import Allowance, Answer, Late, Policy, Retries, VirtualClock, running
 from tests.drawn import counts, examples
 

@@ -15,11 +15,8 @@ from appl import Generation, gen, ppl
 from appl.backend import Request, Response
 from appl.errors import BackendUnavailable, MalformedResponse
 from appl.parts.control.steering import Steering
-from appl.runtime.scheduling.placing import Placing
-from appl.runtime.scheduling.prefix_order import PrefixOrder
+from appl.runtime.scheduling import Placing, PrefixOrder, Scheduler, Traffic
 from appl.runtime.scheduling.prefix_order.room import Room
-from appl.runtime.scheduling.scheduler import Scheduler
-from appl.runtime.scheduling.traffic import Traffic
 from appl.testing import (
     BackendEndpoint,
     Limits,

@@ -23,9 +23,9 @@ from appl.errors import (
     MalformedResponse,
 )
 from appl.prompt import Message, Messages
-from appl.runtime.scheduling.accounts import ONE, Account, Amounts, BudgetLedger
+from appl.runtime.scheduling import Account, Amounts, Traffic
+from appl.runtime.scheduling.accounts import ONE, BudgetLedger
 from appl.runtime.scheduling.dispatcher import Dispatcher
-from appl.runtime.scheduling.traffic import Traffic
 from appl.testing import Allowance, Deadlines, Late, Limits, Policy, Retries, VirtualClock
 
 PROMPT = Messages.of([Message("user", "Well?")])

@@ -466,7 +466,7 @@ def test_a_pause_of_the_run_does_not_count() -> None:
 
 
 def test_a_run_waits_for_what_another_run_was_told() -> None:
-    from appl.runtime.scheduling.traffic import Traffic
+    from appl.runtime.scheduling import Traffic
 
     clock = VirtualClock()
     policy = Policy(clock=clock)

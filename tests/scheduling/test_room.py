@@ -16,10 +16,7 @@ from appl import gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.backend.price import Price
 from appl.errors import ApplError, BackendUnavailable
-from appl.runtime.scheduling.placing import Placing
-from appl.runtime.scheduling.prefix_order import PrefixOrder
-from appl.runtime.scheduling.queue_status import statuses
-from appl.runtime.scheduling.scheduler import Scheduler
+from appl.runtime.scheduling import Placing, PrefixOrder, Scheduler, statuses
 from appl.testing import (
     BackendEndpoint,
     CallEnded,

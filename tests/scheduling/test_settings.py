@@ -15,7 +15,7 @@ from appl.config import Config, load
 from appl.config.layout import SCHEDULE
 from appl.config.schedule import PRICES, TABLES as TABLE_NAMES
 from appl.errors import ConfigError
-from appl.runtime.scheduling.traffic import Traffic
+from appl.runtime.scheduling import Traffic
 from appl.session.scheduling import policy_of, traffic_of
 from appl.testing import Late, Limits, Policy, Run, VirtualClock
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response, Sample
 from appl.errors import BackendUnavailable, CallCancelled
-from appl.runtime.scheduling.prefix_order import PrefixOrder
-from appl.runtime.scheduling.scheduler import Scheduler
+from appl.runtime.scheduling import PrefixOrder, Scheduler
 from appl.testing import Fake, Limits, Policy, Run, VirtualClock, on_backend_loop
 from tests.drawn import examples
 

@@ -18,9 +18,19 @@ import hypothesis.strategies as st
 from appl.backend import Response, Sample, Sampling, TokenLogprob, Usage
 from appl.prompt import Audio, Image, Media, Message, Messages, ToolCall, digest_of
 from appl.prompt.provider_fields import ProviderFields
-from appl.tracing.format import block, block_file, codec, table
-from appl.tracing.format.record import ANSWERED, CANCELLED, FAILED, error_data, response_data
-from appl.tracing.format.table import Content, Kind
+from appl.tracing.format import (
+    ANSWERED,
+    CANCELLED,
+    FAILED,
+    Content,
+    Kind,
+    block,
+    block_file,
+    codec,
+    error_data,
+    response_data,
+    table,
+)
 
 LETTERS = "".join(set(string.ascii_lowercase) - {"q"}) + "äß語🙂"
 SIZES = st.integers(0, 1 << 40)

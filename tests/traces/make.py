@@ -19,9 +19,8 @@ from typing import Any
 
 from appl.testing import Policy, Retries, Run
 from appl.tracing import Recorder, Rerunner, Trace, profile_data, records
-from appl.tracing.format import block, block_file, codec, keys, record
-from appl.tracing.format.table import MASKED, SEALED
-from appl.tracing.keeping.shared_copy import share
+from appl.tracing.format import MASKED, SEALED, block, block_file, codec, keys, record
+from appl.tracing.keeping import share
 
 from .programs import EDITS, PROGRAMS, SECRET, SECRET_NAME, Answering
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from appl.tracing import records
-from appl.tracing.format import codec, table
-from appl.tracing.format.table import KINDS, Micros, Nanos
+from appl.tracing.format import KINDS, codec, table
+from appl.tracing.format.table import Micros, Nanos
 
 from ..equivalence.backends import Hurried
 from ..equivalence.compare import backend, compiled, run_recorded

@@ -20,11 +20,9 @@ from hypothesis import Phase, given, settings
 
 from appl.prompt import Messages
 from appl.tracing import Trace, records, tape
-from appl.tracing.exporting import chrome, markdown, otlp
-from appl.tracing.exporting.spans import spans_of
-from appl.tracing.format import codec, table
-from appl.tracing.format.table import Content, Kind
-from appl.tracing.keeping.shared_copy import share
+from appl.tracing.exporting import chrome, markdown, otlp, spans_of
+from appl.tracing.format import Content, Kind, codec, table
+from appl.tracing.keeping import share
 from appl.tracing.reading import runs
 from appl.tracing.reading.reader import HANDLERS
 from appl.tracing.viewer import View

@@ -15,7 +15,7 @@ from appl.errors import SecretInRecord, TraceTooNew, TraceWriteError
 from appl.testing import Run
 from appl.tracing import Recorder, Replayer, Trace, records
 from appl.tracing.format import record
-from appl.tracing.keeping.row import row_of
+from appl.tracing.keeping import row_of
 
 from . import make
 from .programs import EDITS, PROGRAMS, SECRET

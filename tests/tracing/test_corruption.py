@@ -22,7 +22,7 @@ from appl.errors import TraceCorrupt, TraceError
 from appl.prompt import digest_of
 from appl.tracing import Recorder, Replayer, Trace
 from appl.tracing.format import block, block_file
-from appl.tracing.keeping.row import row_of
+from appl.tracing.keeping import row_of
 
 
 @functools.cache

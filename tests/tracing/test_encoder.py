@@ -26,7 +26,7 @@ from appl.testing import (
 )
 from appl.tracing import Masker, Recorder, Trace, records
 from appl.tracing.format import codec
-from appl.tracing.recording.encoder import EventEncoder
+from appl.tracing.recording import EventEncoder
 
 
 class Stalled:

@@ -13,7 +13,7 @@ import pytest
 import appl
 from appl.errors import TraceWriteError
 from appl.tracing import Trace
-from appl.tracing.recording.writer import Writer
+from appl.tracing.recording import Writer
 
 
 def cut(path: Path) -> None:

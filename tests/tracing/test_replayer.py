@@ -24,8 +24,7 @@ from appl.errors import (
 from appl.runtime.world import Moment
 from appl.testing import CallEnded, ChunksDelivered, Delivered, Echo, Fake, Observed, Run, Scripted
 from appl.tracing import Recorder, Replayer, Trace, profile_data
-from appl.tracing.format import codec
-from appl.tracing.format.record import response_data
+from appl.tracing.format import codec, response_data
 from appl.tracing.text_diff import visible
 
 

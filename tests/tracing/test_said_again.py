@@ -15,7 +15,7 @@ from appl.errors import TraceCorrupt, TraceWriteError
 from appl.prompt import Message, Messages
 from appl.tracing import Recorder, Trace, records
 from appl.tracing.format import codec
-from appl.tracing.keeping.shared_copy import share
+from appl.tracing.keeping import share
 
 LONG = "one thing follows from another, " * 10
 BOOK = "chapter after chapter, " * 1_000

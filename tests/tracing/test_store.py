@@ -24,7 +24,8 @@ from made import asked, call, small_trace, start
 from appl.errors import TraceCorrupt, TraceLocked, TraceTooNew, TraceWriteError
 from appl.tracing import Recorder, Trace, records, salvage
 from appl.tracing.format import codec, trace_scan
-from appl.tracing.recording.writer import Writer, sync_closed
+from appl.tracing.recording import Writer
+from appl.tracing.recording.writer import sync_closed
 
 NOBODY = 65534
 

@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import pytest
 
 from appl.tracing import Recorder, records
-from appl.tracing.format import codec, table
-from appl.tracing.format.keys import RunKey
-from appl.tracing.recording.privacy import SHARED, Veil, shielded
+from appl.tracing.format import RunKey, codec, table
+from appl.tracing.recording import SHARED, Veil
+from appl.tracing.recording.privacy import shielded
 from tests.tracing.made import call
 
 TRACES = sorted((Path(__file__).parents[1] / "traces").glob("[0-9]*/*.trace"))

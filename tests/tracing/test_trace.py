@@ -22,7 +22,7 @@ from appl.testing import (
     Warned,
 )
 from appl.tracing import Recorder, Trace, new_path, resolve
-from appl.tracing.keeping.row import row_of
+from appl.tracing.keeping import row_of
 from appl.tracing.reading.runs import paths
 
 

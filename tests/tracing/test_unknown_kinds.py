@@ -11,11 +11,9 @@ import pytest
 import appl
 from appl.errors import TraceCorrupt, TraceWriteError
 from appl.tracing import Recorder, Trace
-from appl.tracing.format import block, block_file, codec
-from appl.tracing.format.keys import RunKey
-from appl.tracing.format.table import MASKED, REDACTED
-from appl.tracing.keeping.shared_copy import share
-from appl.tracing.recording.privacy import SHARED, Veil
+from appl.tracing.format import MASKED, REDACTED, RunKey, block, block_file, codec
+from appl.tracing.keeping import share
+from appl.tracing.recording import SHARED, Veil
 from tests.canaries.cage import asked
 
 SAID = "my diagnosis"

@@ -14,12 +14,11 @@ from appl.config.state import create_private, read_private, state_folder
 from appl.errors import ConfigError, TraceWriteError
 from appl.session.ownership import is_own, new_owner, owner, recording_owner
 from appl.tracing import Owner, salvage
-from appl.tracing.format import codec
+from appl.tracing.format import codec, doubt
 from appl.tracing.format.block import UNSIGNED
 from appl.tracing.format.block_file import signature
 from appl.tracing.format.signing import SIGNATURE
-from appl.tracing.format.trust import doubt
-from appl.tracing.recording.writer import Writer
+from appl.tracing.recording import Writer
 from tests.trust import forging
 
 

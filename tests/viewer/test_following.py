@@ -11,7 +11,7 @@ from appl.errors import NotATrace, TraceCorrupt
 from appl.prompt import Message
 from appl.testing import ScopeEntered, ToolEnded, ToolStarted
 from appl.tracing import Recorder, Trace, tape
-from appl.tracing.reading.following import Following
+from appl.tracing.reading import Following
 
 
 def test_each_poll_tells_what_was_written_since(path: Path) -> None:

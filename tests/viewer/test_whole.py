@@ -13,7 +13,7 @@ from large import large_trace
 from made import answer, asked, call, end, start
 
 from appl.tracing import Recorder
-from appl.tracing.explaining.steps import Steps
+from appl.tracing.explaining import Steps
 from appl.tracing.viewer import View
 from appl.tracing.viewer.critical import critical
 from appl.tracing.viewer.prefixes import PrefixTree

@@ -40,7 +40,7 @@ from appl.session import record, resumed
 from appl.session.answers import add_answers
 from appl.testing import Scripted, WallClock, calling
 from appl.tracing import Trace
-from appl.tracing.reading.waits import open_questions
+from appl.tracing.reading import open_questions
 
 DAYS = 30
 BEGAN = 1_767_225_600.0

@@ -16,7 +16,7 @@ from appl.errors import Awaited, RunError, RunWaiting
 from appl.session import replayed
 from appl.testing import Echo, Fake, Run, response
 from appl.tracing import Trace
-from appl.tracing.reading.waits import waits_in
+from appl.tracing.reading import waits_in
 from tests.waits.backends import answering, going_on, recorded
 
 

@@ -29,7 +29,7 @@ from appl.session import replayed, rerun
 from appl.session.answers import add_answers
 from appl.testing import Echo, Scripted, WallClock, calling
 from appl.tracing import Trace
-from appl.tracing.reading.waits import open_questions, questions_in
+from appl.tracing.reading import open_questions, questions_in
 from tests.waits.backends import answering, going_on, recorded
 
 

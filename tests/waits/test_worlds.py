@@ -14,7 +14,7 @@ from appl.session.answers import add_answers
 from appl.session.replaying import replay_session
 from appl.testing import Scripted, VirtualClock, calling
 from appl.tracing import Trace
-from appl.tracing.replaying.fuzzer import Fuzzer, plan
+from appl.tracing.replaying import Fuzzer, plan
 from appl.tracing.tape import save
 from tests.waits.backends import answering, going_on, recorded
 

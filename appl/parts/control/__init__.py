@@ -7,3 +7,15 @@ user, ``view`` the data that a run shows, ``requests`` the operations, ``server`
 Invariant: until a client connects, a run only listens and imports nothing but ``server``. Only the
 same user is answered, and never over a network.
 """
+
+from appl.base.lazy_names import names_of
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "client": "ask find live_runs",
+        "requests": "RequestHandler",
+        "server": "ControlServer",
+        "view": "About",
+    },
+)

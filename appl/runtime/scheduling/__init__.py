@@ -2,3 +2,19 @@
 
 Invariant: nothing here knows a program; what is decided changes when a call is answered, never how.
 """
+
+from appl.base.lazy_names import names_of
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "accounts": "Account Amounts",
+        "order": "CallQueue",
+        "placing": "Placing",
+        "prefix_order": "PrefixOrder",
+        "prompt_reuse": "CacheMemory ReuseOrder",
+        "queue_status": "loads statuses",
+        "scheduler": "Scheduler",
+        "traffic": "Traffic",
+    },
+)

@@ -1,1 +1,15 @@
 """The format of a trace on disk: blocks, records, keys, and the file with its one writer."""
+
+from appl.base.lazy_names import names_of
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "block": "Scan scan",
+        "keys": "RunKey",
+        "record": "ANSWERED CANCELLED FAILED error_data response_data response_from",
+        "sealing": "Sealer",
+        "table": "KINDS MASKED REDACTED SEALED Content Kind PieceRecord chosen",
+        "trust": "doubt",
+    },
+)

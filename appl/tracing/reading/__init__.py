@@ -1,1 +1,12 @@
 """Recorded runs as values: whole, summed up, listed, or while they grow."""
+
+from appl.base.lazy_names import names_of
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "following": "Following",
+        "stored_calls": "StoredCall",
+        "waits": "open_questions questions_in waits_in",
+    },
+)
