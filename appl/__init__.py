@@ -110,10 +110,7 @@ if TYPE_CHECKING:
     )
     from appl.runtime.tools.toolloop import gen_with_tools as gen_with_tools
     from appl.runtime.traced import traceable as traceable
-    from appl.runtime.waiting.people import (
-        ask_person as ask_person,
-        on_question as on_question,
-    )
+    from appl.runtime.waiting.people import ask_person as ask_person, on_question as on_question
     from appl.session import record as record
 
 _PUBLIC = """
@@ -212,21 +209,9 @@ def __getattr__(name: str) -> Any:
     elif name == "__version__":
         value = importlib.import_module("appl.base.version").version()
     else:
-        value = _of_appl_0_2(name)
+        value = importlib.import_module("appl.parts.compat").value_of(name, __all__)
     globals()[name] = value
     return value
-
-
-def _of_appl_0_2(name: str) -> object:
-    """The value of *name*, which programs for APPL 0.2 import."""
-    compat = importlib.import_module("appl.parts.compat")
-    if name in compat.MODULES:
-        return importlib.import_module(f"appl.{name}")
-    if name in compat.WHERE:
-        return getattr(importlib.import_module(compat.WHERE[name]), name)
-    errors = importlib.import_module("appl.errors")
-    hint = "" if name.startswith("_") else errors.nearest(name, __all__, 0.7)
-    raise AttributeError(f"module 'appl' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -44,6 +44,7 @@ MAY = {
         "backend.check",
         "backend.price",
         "errors",
+        "base",
     ],
     "runtime.scheduling.prefix_order": [
         "runtime.scheduling",
@@ -145,6 +146,7 @@ MAY = {
         "backend",
         "backend.price",
         "errors",
+        "base",
     ],
     "tracing.explaining": [
         "runtime.event",
@@ -156,6 +158,7 @@ MAY = {
         "backend",
         "backend.price",
         "errors",
+        "base",
     ],
     "tracing.exporting": [
         "tracing",
@@ -178,6 +181,7 @@ MAY = {
         "tracing.recording",
         "prompt",
         "errors",
+        "base",
     ],
     "tracing.tape": ["tracing.format", "tracing.reading", "prompt", "backend", "errors"],
     "tracing.viewer": [
@@ -205,6 +209,7 @@ MAY = {
         "runtime.world",
         "tracing.recording",
         "errors",
+        "base",
     ],
     "parts.evaluation": [
         "base",
@@ -255,7 +260,7 @@ MAY = {
         "base",
         "errors",
     ],
-    "parts.web": ["errors"],
+    "parts.web": ["errors", "base"],
     "appl_backends": [
         "parts.batching.provider",
         "parts.web",

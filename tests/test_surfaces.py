@@ -48,16 +48,21 @@ def programs() -> list[tuple[Path, str]]:
 @pytest.mark.parametrize("package", SURFACES)
 def test_a_room_offers_what_others_import(package: str) -> None:
     for module, names in tables(PACKAGES[package]).items():
-        users = [
-            text
-            for file, text in programs()
-            if PACKAGES[package].parent not in file.parents
-            and any(
-                f"{package}.{module}" in imported(file, kind) for kind in ("import", "type", "late")
-            )
-        ]
-        unused = [name for name in names.split() if not any(name in text for text in users)]
+        texts = users(f"{package}.{module}")
+        unused = [name for name in names.split() if not any(name in text for text in texts)]
         assert not unused, (package, module)
+
+
+def users(module: str) -> list[str]:
+    """The texts of all files that import *module* and lie in another room than it."""
+    source = ROOT / module.replace(".", "/")
+    room = source if source.is_dir() else source.parent
+    return [
+        text
+        for file, text in programs()
+        if room not in file.parents
+        and any(module in imported(file, kind) for kind in ("import", "type", "late"))
+    ]
 
 
 def test_architecture_names_the_rooms_that_offer_names() -> None:

@@ -17,13 +17,7 @@ from appl.prompt.digest import digest_of, tagged
 from appl.prompt.lazy import Lazy, message_of
 from appl.prompt.levels import UNFORMATTED, Format, Indexing, Level
 from appl.prompt.media import Media, as_media
-from appl.prompt.message import (
-    ROLES,
-    Message,
-    Messages,
-    RoleName,
-    ToolCall,
-)
+from appl.prompt.message import ROLES, Message, Messages, RoleName, ToolCall
 from appl.prompt.origin import NOWHERE, Origin, Spans, joined, line_of
 from appl.prompt.voice import USER, VOICES, Voice
 
@@ -41,10 +35,7 @@ if TYPE_CHECKING:
         Formatted as Formatted,
         formatted as formatted,
     )
-    from appl.prompt.media_types import (
-        Audio as Audio,
-        Image as Image,
-    )
+    from appl.prompt.media_types import Audio as Audio, Image as Image
     from appl.prompt.message_input import (
         AIMessage as AIMessage,
         Content as Content,
@@ -55,18 +46,10 @@ if TYPE_CHECKING:
         as_message as as_message,
         as_tool_call as as_tool_call,
     )
-    from appl.prompt.promptable import (
-        Promptable as Promptable,
-    )
-    from appl.prompt.provider_fields import (
-        ProviderFields as ProviderFields,
-    )
-    from appl.prompt.rope import (
-        Rope as Rope,
-    )
-    from appl.prompt.secret import (
-        Secret as Secret,
-    )
+    from appl.prompt.promptable import Promptable as Promptable
+    from appl.prompt.provider_fields import ProviderFields as ProviderFields
+    from appl.prompt.rope import Rope as Rope
+    from appl.prompt.secret import Secret as Secret
 else:
     __getattr__ = names_of(
         __name__,

@@ -13,8 +13,8 @@ from appl.cli import main
 from appl.config import Alias, followed, load
 from appl.config.values import USUAL as CONFIGURED
 from appl.errors import ConfigError, InvalidOption, ModelNotFound
+from appl.runtime import models_from
 from appl.runtime.answers.models import USUAL
-from appl.runtime.answers.recorded_models import models_from
 from appl.session import choose
 from appl.testing import Fake, Model, Models, running
 from tests.wire.servers import FaultServer

@@ -8,7 +8,7 @@ from explain.support import call, trace
 
 from appl.cli import main
 from appl.tracing import Recorder, tape
-from appl.tracing.reading.spans import Span
+from appl.tracing.reading import Span
 from appl.tracing.reading.trace import Incarnation
 
 from .conftest import Project

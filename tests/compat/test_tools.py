@@ -10,8 +10,8 @@ import pytest
 
 from appl import CallFuture, UserMessage, as_tool, call, gen, ppl
 from appl.errors import InvalidOption, UnknownOption
-from appl.parts.compat.types import ToolCall
 from appl.testing import Scripted, calling, running
+from appl.types import ToolCall
 
 
 @pytest.fixture(autouse=True)

@@ -12,10 +12,10 @@ from typing import Any
 
 from appl.backend import Emit, Request, Response
 from appl.config import load
-from appl.parts.control import ask
-from appl.parts.control.steering import Steering
+from appl.parts.control import About, RequestHandler, ask
 from appl.session import Session, make_session
 from appl.testing import Held, Run, on_backend_loop
+from appl.tracing import Masker
 
 PATIENCE_S = 60.0
 
@@ -166,14 +166,20 @@ def _set(values: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
+def control(run: Run, do: str, **fields: object) -> Any:
+    """The reply of *run* to a request of ``appl ctl``; on the I/O loop."""
+    about = About("run", "program", None, Masker())
+    return RequestHandler(run, about).answer({"do": do, **fields})
+
+
 def pause(run: Run) -> None:
     """Have *run* begin no attempt."""
-    Steering(run).pause()
+    control(run, "pause")
 
 
 def resume(run: Run) -> None:
     """Have *run* begin attempts again."""
-    Steering(run).resume()
+    control(run, "resume")
 
 
 def eventually(look: Callable[[], Any]) -> Any:

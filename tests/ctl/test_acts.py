@@ -19,7 +19,7 @@ from appl.tracing import Trace
 from appl.tracing.explaining import Summary
 from appl.tracing.exporting import lines
 from appl.tracing.keeping import row_of
-from appl.tracing.viewer.rows import OUTCOMES, Rows
+from appl.tracing.viewer import View
 
 from . import programs
 from .live import Recorded, eventually, recorded
@@ -132,9 +132,11 @@ def test_whoever_looks_at_the_run_is_told_that_the_call_was_cancelled(
     assert f"{at}  cancelled" in shown(capsys, path, at)[0]
     assert '"outcome": "cancelled"' in "\n".join(shown(capsys, path, "--json"))
     assert "failed" not in "".join(lines(trace)) and "**cancelled**" in "\n".join(lines(trace))
-    rows = Rows(trace)
-    rows.touch([at])
-    assert [OUTCOMES[each] for each in rows.changes()["outcome"]] == ["cancelled"]
+    with contextlib.closing(View(path)) as view:
+        view.read()
+        rows, names = view.document("rows", {}), view.document("run", {})["outcomes"]
+    outcomes = dict(zip(rows["address"], [names[each] for each in rows["outcome"]], strict=True))
+    assert outcomes[at] == "cancelled"
 
 
 def shown(capsys: pytest.CaptureFixture[str], path: Path, *words: str) -> list[str]:

@@ -12,13 +12,12 @@ import pytest
 
 from appl.errors import ControlError
 from appl.parts.control import words
-from appl.parts.control.steering import Steering
 from appl.session import replayed
 from appl.session.resume import resume_session
 from appl.testing import Run
 from appl.tracing import Rerunner, Resumer, Trace
 
-from .live import Going, Recorded, Watched, eventually, recorded
+from .live import Going, Recorded, Watched, control, eventually, recorded
 from .programs import answer, said
 
 LIVE, KNOWN, LATER = (f"/answer.{number}/gen.0" for number in range(3))
@@ -141,6 +140,6 @@ def test_what_may_have_moved_is_held_back_in_a_rerun(broken: Path) -> None:
     )
     eventually(lambda: len(made.why()) == 2)
     assert made.why() == {LIVE: ("record", "stray"), KNOWN: ("record", "recorded")}
-    made.look(lambda run: [Steering(run).end(held.call) for held in run.holdings()])
+    made.look(lambda run: [control(run, "cancel", at=held.call.address) for held in run.holdings()])
     rerunner.may.set()
     assert made.over() == ["cancelled", "cancelled"] and not rerunner.asked

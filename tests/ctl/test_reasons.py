@@ -15,7 +15,7 @@ from appl.runtime.scheduling import PrefixOrder, loads
 from appl.testing import Allowance, Limits, Policy, Retries, Streamed, VirtualClock
 
 from . import programs
-from .live import Going, Watched, eventually, going, pause, resume
+from .live import Going, Watched, control, eventually, going, pause, resume
 
 
 def policy(**options: Any) -> Policy:
@@ -30,24 +30,14 @@ def named(made: Going, address: str) -> Any:
 
 def sentence(made: Going, address: str) -> str:
     """The same in words."""
-    from appl.parts.control import About
-    from appl.parts.control.view import view
-    from appl.tracing import Masker
-
-    about = About("run", "program", None, Masker())
-    shown = made.look(lambda run: view(run, about, 100, False))
+    shown = made.look(lambda run: control(run, "show"))
     call = next(each for each in shown["calls"] if each["call"] == address)
     return words.reason(call, shown["backends"])
 
 
 def lines(made: Going) -> list[str]:
     """The first lines about the run, with one for each backend."""
-    from appl.parts.control import About
-    from appl.parts.control.view import view
-    from appl.tracing import Masker
-
-    about = About("run", "program", None, Masker())
-    return words.head(made.look(lambda run: view(run, about, 100, False)))
+    return words.head(made.look(lambda run: control(run, "show")))
 
 
 def test_with_the_backend_since_when_and_how_much_has_come() -> None:

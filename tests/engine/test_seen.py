@@ -9,13 +9,11 @@ from typing import Any
 
 from appl import map as appl_map
 from appl.errors import CallCancelled
-from appl.parts.control import About, words
-from appl.parts.control.steering import Steering
-from appl.parts.control.view import view
+from appl.parts.control import words
 from appl.testing import Run
 from appl.testing.engine import Threads
-from appl.tracing import Masker, Recorder, Trace, profile_data
-from tests.ctl.live import Going, Watched, eventually
+from appl.tracing import Recorder, Trace, profile_data
+from tests.ctl.live import Going, Watched, control, eventually, pause, resume
 from tests.ctl.programs import answer, said
 from tests.engine.worlds import replay
 
@@ -50,8 +48,7 @@ def going(path: Path, answers: Callable[[Any], Any] | None = None, **options: An
 
 def shown(made: Going) -> dict[str, str]:
     """Why each call is not answered, in words."""
-    about = About("run", "program", None, Masker())
-    found = made.look(lambda run: view(run, about, 100, False))
+    found = made.look(lambda run: control(run, "show"))
     return {each["call"]: words.reason(each, found["backends"]) for each in found["calls"]}
 
 
@@ -75,11 +72,11 @@ def test_a_call_that_waits_for_a_slot_says_so(tmp_path: Path) -> None:
         number = 1 if waiting == FIRST else 2
         waits = f"on worker {number}: number 1 in the queue: 1 of at most 1 are on their way"
         assert shown(made)[waiting] == waits
-        made.look(lambda run: Steering(run).pause())
+        made.look(pause)
         assert (
             shown(made)[waiting] == f"on worker {number}: number 1 in the queue: the run is paused"
         )
-        made.look(lambda run: Steering(run).resume())
+        made.look(resume)
         backend.release(FIRST, SECOND)
 
 
@@ -87,8 +84,8 @@ def test_a_call_of_a_worker_can_be_ended_and_replays_so(tmp_path: Path) -> None:
     with going(tmp_path / "trace") as (made, backend):
         backend.has(FIRST, SECOND)
         calls = eventually(lambda: len(made.why()) == 2 and made.look(Run.holdings))
-        (first,) = [each.call for each in calls if each.call.address == FIRST]
-        assert made.look(lambda run: Steering(run).end(first)) == "now"
+        assert FIRST in [each.call.address for each in calls]
+        assert made.look(lambda run: control(run, "cancel", at=FIRST))["when"] == "now"
         eventually(lambda: backend.aborted == [FIRST])
         backend.release()
         assert made.over()[0] == "cancelled"

@@ -22,7 +22,6 @@ from typing import Any
 from appl import Future, Generation, render
 from appl.errors import CallCancelled
 from appl.prompt import Message
-from appl.runtime.prompts.rendering import Rendered
 from appl.testing import CallEnded, CallStarted, Event, Run, on_backend_loop
 from appl.tracing import Recorder, Replayer, profile_data
 
@@ -252,7 +251,7 @@ def misrendered(module: dict[str, Any], program: Program, plain: Outcome) -> str
     return None
 
 
-def filled(shown: Rendered, said: dict[str, Answer]) -> Messages | None:
+def filled(shown: Any, said: dict[str, Answer]) -> Messages | None:
     """The messages that were shown, with answers in the holes; ``None`` if one is no text."""
     answers = {address: said.get(address) for address in shown.holes}
     if not all(answer is not None and is_text(answer) for answer in answers.values()):

@@ -251,7 +251,7 @@ def judge_nothing(question: str):
 
 
 def test_a_record_that_holds_anything_is_read_as_far_as_it_makes_sense(tmp_path: Path):
-    from appl.parts.evaluation.trace_reading import all_recorded
+    from appl.parts.evaluation import all_recorded
     from appl.tracing import Observation
 
     def seen(address: str, kind: str, value: object) -> Observation:

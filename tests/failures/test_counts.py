@@ -14,7 +14,7 @@ import appl
 from appl import Generation, gen, ppl
 from appl.errors import OutputError
 from appl.tracing import Trace, tape
-from appl.tracing.format.failures import FailureCounts
+from appl.tracing.format import FailureCounts
 from appl.tracing.keeping import row_of
 from appl.tracing.viewer import View
 

@@ -21,7 +21,6 @@ from appl.tracing import Recorder, Rerunner, Trace, profile_data
 from appl.tracing.explaining import Summary
 from appl.tracing.keeping import row_of
 from appl.tracing.viewer import View
-from appl.tracing.viewer.rows import OUTCOMES
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = '''
@@ -296,7 +295,8 @@ def test_the_viewer_shows_refused_answers_and_calls_of_failed_items_as_such(
     recorded(path, lambda: appl.map(half, ["4", "six"], on_error="collect"), Fake(words_as_answers))
     view = View(path)
     rows = view.document("rows", {"since": "0"})
-    outcomes = dict(zip(rows["address"], [OUTCOMES[each] for each in rows["outcome"]], strict=True))
+    names = view.document("run", {})["outcomes"]
+    outcomes = dict(zip(rows["address"], [names[each] for each in rows["outcome"]], strict=True))
     assert outcomes == {
         "/half.0/number.0/gen.0": "answered",
         "/half.1/ask.0/gen.0": "in a failed item",

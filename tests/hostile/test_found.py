@@ -16,8 +16,7 @@ from appl.tracing.explaining.causes import changed
 from appl.tracing.format import codec
 from appl.tracing.format.sampling import UNREADABLE, parameters
 from appl.tracing.replaying.explain import divergence
-from appl.tracing.viewer import View
-from appl.tracing.viewer.page_data import as_json
+from appl.tracing.viewer import View, Views
 
 from .damage import changed_value
 from .judging import OTHER, Judge, command
@@ -62,7 +61,7 @@ def test_sampling_parameters_may_be_anything(sampling: str, tmp_path: Path) -> N
         code, said = command([words[0], str(path), *words[1:]])
         assert code == expected and "Error" not in said, said[-500:]
     with contextlib.closing(View(path)) as view:
-        assert json.loads(as_json(view.texts.call(0)))["settings"]
+        assert json.loads(Views(view).json("a/call", {"row": "0"}))["settings"]
 
 
 def test_parameters_that_could_not_be_written_again_are_a_text() -> None:
@@ -119,4 +118,4 @@ def test_an_integer_of_any_length_is_shown(bits: int, tmp_path: Path) -> None:
         code, said = command([words[0], str(path), *words[1:]])
         assert code == (words[0] == "diff") and "Error" not in said, (words, said[-300:])
     with contextlib.closing(View(path)) as view:
-        assert hex(number)[2:100] in as_json(view.document("run", {})).decode() or bits < 2_000
+        assert hex(number)[2:100] in Views(view).json("a/run", {}).decode() or bits < 2_000

@@ -21,7 +21,6 @@ from appl.backend import Emit, Request, Response
 from appl.errors import CallCancelled, DivergenceError
 from appl.testing import CallEnded, Event, Policy, Retries, Run
 from appl.tracing import Appender, Owner, Recorder, Resumer, Trace, profile_data
-from appl.tracing.replaying.resumer import in_doubt
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "tracing")]
 
@@ -93,7 +92,7 @@ def alive(order: dict[str, Any]) -> Any:
         run = Run(live, instruments=[ends, recorder], gate=recorder.gate, barrier=recorder.barrier,
                   policy=policy)  # fmt: skip
     else:
-        doubtful = [at for at, used in trace.tools.items() if in_doubt(used, trace.reason)]
+        doubtful = rehearsal.in_doubt(trace)
         resumer = RESUMERS[order["resumer"]](trace, rerun=doubtful)
         recorder = Appender(resumer, **options)
         run = Run(live, instruments=[ends, resumer, recorder], gate=recorder.gate, policy=policy,

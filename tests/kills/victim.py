@@ -22,8 +22,7 @@ from appl.backend import Chunk, Emit, Profile, Request, Response, Sample
 from appl.errors import ApplError
 from appl.testing import CallEnded, Event, Run
 from appl.tracing import Recorder
-from appl.tracing.format import Scan, scan
-from appl.tracing.format.block_file import BlockFile
+from appl.tracing.format import BlockFile, Scan, scan
 from appl.tracing.recording import Writer
 
 

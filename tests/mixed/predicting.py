@@ -10,7 +10,7 @@ from typing import Any
 from appl.testing import Run
 from appl.tracing import Predictor, Rerunner, Trace
 from appl.tracing.explaining import Prediction, Rehearsed, prediction_of, rehearsed_by
-from appl.tracing.replaying.predictor import BrokenOff
+from appl.tracing.replaying import BrokenOff
 
 from .program import Mixed
 from .world import Others, backend, compiled, performed, ran, refused_in, watched

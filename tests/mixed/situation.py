@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from appl.runtime.concurrency.fiber import hubs
-from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime import hubs, io_thread
 from appl.runtime.frame import open_runs
 
 _DEEP = 12

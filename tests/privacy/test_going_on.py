@@ -13,7 +13,6 @@ from appl.errors import TraceError
 from appl.testing import Fake, Policy, Retries, Run
 from appl.tracing import Appender, Replayer, Rerunner, Resumer, Trace
 from appl.tracing.format import block
-from appl.tracing.replaying.resumer import in_doubt, partly_delivered
 
 from .conftest import Project, holds
 
@@ -32,7 +31,7 @@ def cut_in_half(path: Path, to: Path) -> Path:
     middle = len(ends) // 2
     for end in sorted(ends, key=lambda end: abs(ends.index(end) - middle)):
         to.write_bytes(path.read_bytes()[:end])
-        if not partly_delivered(Trace.open(to)):
+        if not rehearsal.seen_in_part(Trace.open(to)):
             break
     return to
 
@@ -40,7 +39,7 @@ def cut_in_half(path: Path, to: Path) -> Path:
 def go_on(seed: int, trace: Trace) -> tuple[Any, Fake]:
     """Go on with program *seed*; its values, and the backend that answered what was not there."""
     live = rehearsal.backend(seed)
-    doubtful = [at for at, used in trace.tools.items() if in_doubt(used, trace.reason)]
+    doubtful = rehearsal.in_doubt(trace)
     resumer = Resumer(trace, rerun=doubtful)
     appender = Appender(resumer, durability="process")
     policy = Policy(retries=Retries(attempts=1 + seed % 2, base_s=0, spare=1000), circuit=None)

@@ -13,7 +13,6 @@ from appl.testing import Policy, Retries, Run
 from appl.tracing import Appender, Resumer, Trace, records
 from appl.tracing.format import block, block_file, codec
 from appl.tracing.replaying import Tally
-from appl.tracing.replaying.resumer import in_doubt
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
 
@@ -65,7 +64,7 @@ def resume(
     """Go on with program *seed* from its trace; its values, what was asked, and who answered."""
     live = Counting(backend or rehearsal.backend(seed + 7))
     trace = Trace.open(path)
-    doubtful = [at for at, used in trace.tools.items() if in_doubt(used, trace.reason)]
+    doubtful = rehearsal.in_doubt(trace)
     recalled = resumer(trace, rerun=doubtful)
     appender = Appender(recalled, durability="process")
     retries = Retries(attempts=1 + seed % 2, base_s=0, spare=1000)

@@ -13,7 +13,6 @@ from continuing import cut, ended, rehearsal, resume
 from appl.errors import DivergenceError
 from appl.tracing import Resumer, Trace
 from appl.tracing.replaying import Tally
-from appl.tracing.replaying.resumer import partly_delivered
 
 SEEDS = [
     pytest.param(seed, marks=pytest.mark.long) if seed // 2 % 3 else seed for seed in range(50)
@@ -29,7 +28,7 @@ def test_a_program_that_was_cut_off_goes_on_and_replays(tmp_path: Path, seed: in
     cut(whole, path, dice)
     for _ in range(2 if seed % 3 else 1):  # some are cut off once more
         over = ended(Trace.open(path))
-        parts = partly_delivered(Trace.open(path))
+        parts = rehearsal.seen_in_part(Trace.open(path))
         try:
             values, live, recalled = resume(seed, path)
         except DivergenceError as error:  # it did something with a text that is not there

@@ -27,8 +27,8 @@ from appl import (
     uuid,
 )
 from appl.errors import BackendError, BackendTimeout, CallCancelled, DeadlockError, RunError
+from appl.runtime import Strand
 from appl.runtime.activation import heir
-from appl.runtime.concurrency.fiber import Strand
 from appl.runtime.entry import asynchronously
 from appl.runtime.world import Live
 from appl.testing import (

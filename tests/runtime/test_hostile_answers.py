@@ -26,9 +26,8 @@ from typing_extensions import TypedDict
 import appl
 from appl import gen, ppl
 from appl.errors import OutputError
+from appl.runtime import Checker, shape_of
 from appl.runtime.answers.nesting import MOST, branching, levels_of, most_levels
-from appl.runtime.answers.schema import Checker
-from appl.runtime.answers.shape import shape_of
 from appl.session import replayed
 from appl.testing import Run, Scripted, calling, running
 from appl.tracing import Recorder, profile_data

@@ -18,10 +18,8 @@ import pytest
 
 from appl import call, gen, map as appl_map, ppl
 from appl.errors import ReplayStuck, TraceCorrupt
+from appl.runtime import Hub, IdleDetection, hub_here, io_thread
 from appl.runtime.concurrency.effort import waits_for_another, waits_for_work
-from appl.runtime.concurrency.fiber import Hub, hub_here
-from appl.runtime.concurrency.idle_detection import IdleDetection
-from appl.runtime.concurrency.loop_thread import io_thread, release
 from appl.runtime.world import Live
 from appl.testing import Fake, Run, Seeded
 from appl.tracing import Recorder, Replayer, Rerunner, Resumer, profile_data
@@ -478,7 +476,7 @@ def test_a_thread_that_has_not_looked_for_deliveries_does_not_rest_yet() -> None
 
     hub.inbox = Inbox()
     hub.on_sleep.append(lambda: seen.append(hub.rests()))
-    hub.on_sleep.append(lambda: release(hub._wakeup))
+    hub.on_sleep.append(lambda: io_thread().wake(hub._wakeup))
     hub._sleep()
     assert seen == [False, True]
 

@@ -16,7 +16,7 @@ import appl
 from appl import AIRole, call, gen, ppl
 from appl.backend import Request
 from appl.errors import BackendError
-from appl.runtime.concurrency.serial import SerialWaits
+from appl.runtime import SerialWaits
 from appl.testing import Held, Instant, Run, Scripted, running
 from appl.tracing import Recorder
 

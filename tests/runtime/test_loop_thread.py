@@ -11,7 +11,7 @@ import pytest
 
 from appl import call, gen, ppl
 from appl.base.shield import Shield
-from appl.runtime.concurrency.fiber import Hub, Stack
+from appl.runtime import Hub, Stack
 from appl.runtime.scheduling.dispatcher import CommonDeadline
 from appl.testing import Instant, on_backend_loop, running
 

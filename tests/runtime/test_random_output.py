@@ -12,9 +12,9 @@ from hypothesis import given, settings, strategies as st
 from shapes import Typed, schemas, types
 
 from appl import gen, ppl
+from appl.runtime import shape_of
 from appl.runtime.answers.demand import constraint
 from appl.runtime.answers.partial import partial_reader
-from appl.runtime.answers.shape import shape_of
 from appl.testing import Run, Scripted, running
 from appl.tracing import Recorder, Replayer, profile_data
 

@@ -11,7 +11,7 @@ import pytest
 from appl import call, gen, ppl
 from appl.backend import Chunk, Request, Response, Sample, Sampling, Usage
 from appl.errors import BackendError, InvalidOption, MalformedResponse
-from appl.runtime.answers.samples import Caches, Samples
+from appl.runtime import Caches, Samples
 from appl.testing import Echo, Fake, Held, Log, Run, Scripted, Seeded, Streamed, running
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 

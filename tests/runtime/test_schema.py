@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from appl.errors import InvalidOption
-from appl.runtime.answers.schema import Checker
+from appl.runtime import Checker
 
 PERSON = {
     "type": "object",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from appl import gen, map, ppl
-from appl.runtime.concurrency.fiber import hubs, watchdog
+from appl.runtime import hubs, watchdog
 from appl.runtime.concurrency.watchdog import Watchdog
 from appl.runtime.frame import current
 from appl.testing import Answer, Held, running

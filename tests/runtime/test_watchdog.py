@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import appl
-from appl.runtime.concurrency.fiber import hubs
+from appl.runtime import hubs
 from appl.runtime.concurrency.watchdog import ENOUGH, Watchdog, advice_for
 from appl.testing import Echo, Event, Run, Warned
 

@@ -13,7 +13,7 @@ import pytest
 from appl import call, gen, map as appl_map, observe, ppl, sleep as appl_sleep
 from appl.backend import Backend, Emit, Profile, Request, Response
 from appl.errors import AuthenticationFailed
-from appl.runtime.answers.call import Call
+from appl.runtime import Call
 from appl.runtime.frame import current
 from appl.runtime.world import Stepping, World
 from appl.testing import (

@@ -14,9 +14,7 @@ import pytest
 from appl import Generation, gen, ppl
 from appl.backend import Request, Response
 from appl.errors import BackendUnavailable, MalformedResponse
-from appl.parts.control.steering import Steering
-from appl.runtime.scheduling import Placing, PrefixOrder, Scheduler, Traffic
-from appl.runtime.scheduling.prefix_order.room import Room
+from appl.runtime.scheduling import Placing, PrefixOrder, Room, Scheduler, Traffic
 from appl.testing import (
     BackendEndpoint,
     Limits,
@@ -28,6 +26,7 @@ from appl.testing import (
     on_backend_loop,
 )
 from appl.testing.radix import RadixServer
+from tests.ctl.live import pause, resume
 
 SHARED, SEEN, ROUNDS, ACTION = 200, 120, 4, 8
 OWN = ROUNDS * (SEEN + ACTION) + ACTION
@@ -130,8 +129,8 @@ def test_who_keeps_room_in_one_run_keeps_nobody_of_another_waiting() -> None:
 def test_what_a_paused_run_was_about_to_ask_keeps_nobody_waiting() -> None:
     with two_runs(12 * SEEN, limits=Limits(requests=1, period_s=10)) as (first, second, server):
         mine = [single("one", 4 * SEEN), single("two", 4 * SEEN)]  # the other waits for the rate
-        server.clock.at(5, Steering(first).pause)
-        server.clock.at(1000, Steering(first).resume)
+        server.clock.at(5, lambda: pause(first))
+        server.clock.at(1000, lambda: resume(first))
         with second:
             asked = [single("its", 9 * SEEN)]
             assert all([str(each) for each in asked])
@@ -158,7 +157,7 @@ class Pausing(RadixServer):
     warming: Event
 
     async def warm(self, request: Request, tokens: int) -> None:
-        Steering(self.runs[1]).pause()
+        pause(self.runs[1])
         self.warming.set()
         await super().warm(request, tokens)
 

@@ -18,7 +18,7 @@ from appl.backend import Profile, Request, Response, Sample, Usage
 from appl.backend.price import Price
 from appl.config import load
 from appl.errors import ConfigError
-from appl.runtime.answers.recorded_models import models_from
+from appl.runtime import models_from
 from appl.runtime.scheduling import Placing
 from appl.runtime.scheduling.deadline_plan import DeadlinePlan, ExpectedCall, Forecast, chosen_by
 from appl.session.forecast import forecast_of

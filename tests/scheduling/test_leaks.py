@@ -23,9 +23,8 @@ from appl.errors import (
     MalformedResponse,
 )
 from appl.prompt import Message, Messages
-from appl.runtime.scheduling import Account, Amounts, Traffic
+from appl.runtime.scheduling import Account, Amounts, Dispatcher, Traffic
 from appl.runtime.scheduling.accounts import ONE, BudgetLedger
-from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.testing import Allowance, Deadlines, Late, Limits, Policy, Retries, VirtualClock
 
 PROMPT = Messages.of([Message("user", "Well?")])

@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 import appl
 from appl import gen, ppl
 from appl.prompt import USER, PromptNode
-from appl.runtime.scheduling.order import FairOrder, Fifo, program_of
+from appl.runtime.scheduling import program_of
+from appl.runtime.scheduling.order import FairOrder, Fifo
 from appl.testing import Late, Limits, Policy, Run, VirtualClock
 
 

@@ -21,8 +21,7 @@ from appl.errors import (
     ModelNotFound,
     Unsupported,
 )
-from appl.runtime.answers.models import Route, Spot
-from appl.runtime.answers.recorded_models import models_from
+from appl.runtime import Route, Spot, models_from
 from appl.session import check, choose, replayed
 from appl.testing import (
     Allowance,

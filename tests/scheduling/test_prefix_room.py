@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from appl.runtime.scheduling import Room
 from appl.runtime.scheduling.prefix_order.room import (
     BLOCK,
     LONG_WAIT_S,
@@ -21,7 +22,6 @@ from appl.runtime.scheduling.prefix_order.room import (
     Kind,
     Line,
     OrderedCall,
-    Room,
 )
 from tests.drawn import examples
 

@@ -9,7 +9,7 @@ import pytest
 
 from appl import gen, ppl
 from appl.backend import Request
-from appl.runtime.scheduling.prefix_order.beginnings import SharedBeginning
+from appl.runtime.scheduling import SharedBeginning
 from appl.testing import Policy, Run, VirtualClock
 from appl.testing.radix import RadixServer
 

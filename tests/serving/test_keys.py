@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appl.parts.web.keys import Keys
+from appl.parts.web import Keys
 from appl.testing import Served, serving
 
 from .conftest import Client, connect

@@ -11,7 +11,7 @@ import pytest
 from appl import SchemaTool
 from appl.errors import InvalidOption, ToolError
 from appl.mcp import ArgumentReader
-from appl.runtime.answers.schema import Checker
+from appl.runtime import Checker
 from appl.runtime.tools.arguments import BadArguments
 
 EVIL = ["^(a+)+$", "^(a|a)*$", "(a*)*b", "(.*a){25}$", "^(([a-z])+.)+[A-Z]([a-z])+$"]

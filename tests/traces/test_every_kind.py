@@ -23,8 +23,7 @@ from appl.tracing import Trace, records, tape
 from appl.tracing.exporting import chrome, markdown, otlp, spans_of
 from appl.tracing.format import Content, Kind, codec, table
 from appl.tracing.keeping import share
-from appl.tracing.reading import runs
-from appl.tracing.reading.reader import HANDLERS
+from appl.tracing.reading import HANDLERS, runs
 from appl.tracing.viewer import View
 from tests.drawn import counts
 

@@ -16,7 +16,7 @@ from appl.backend import Emit, Request, Response
 from appl.errors import BackendUnavailable
 from appl.runtime.scheduling.order import FairOrder, Fifo
 from appl.testing import Fake, Log, Policy, Retries, Run, Seeded, calling, response
-from appl.tracing import Recorder, Replayer, profile_data
+from appl.tracing import Recorder, Replayer, Trace, profile_data
 
 
 class Jitter(Fake):
@@ -117,6 +117,17 @@ def replay(seed: int, path: Path, schedule: int = 0) -> tuple[Any, dict[str, str
     return values, {
         e.request.address: e.request.digest.hex() for e in log.events if hasattr(e, "request")
     }
+
+
+def in_doubt(trace: Trace) -> list[str]:
+    """The tool calls whose end nobody knows, or that what broke the run off may have ended."""
+    known = {"answered"} if trace.reason not in ("", "finished") else {"answered", "failed"}
+    return [address for address, used in trace.tools.items() if used.outcome not in known]
+
+
+def seen_in_part(trace: Trace) -> bool:
+    """True if the program had seen a part of an answer whose end was not recorded."""
+    return any(call.outcome is None and call.shown for call in trace.every_call())
 
 
 if __name__ == "__main__":  # replay each trace of a folder in this process, under its hash seed

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from appl.backend import Response, Sample, TokenLogprob
 from appl.errors import InvalidOption
 from appl.prompt import ToolCall
-from appl.tracing.recording.cache import CacheFile
+from appl.tracing.recording import CacheFile
 
 
 def answer(text: str) -> Response:
@@ -68,7 +68,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from appl.backend import Response, Sample
-from appl.tracing.recording.cache import CacheFile
+from appl.tracing.recording import CacheFile
 path, name = sys.argv[1:]
 for number in range(20):
     cache = CacheFile(Path(path))

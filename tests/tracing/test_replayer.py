@@ -359,7 +359,7 @@ def test_a_replay_can_be_recorded_and_the_copy_replays_too(path: Path) -> None:
 
 
 def test_replays_leave_nothing_behind_on_the_threads_hub(path: Path) -> None:
-    from appl.runtime.concurrency.fiber import hub_here
+    from appl.runtime import hub_here
 
     values = recorded(path, lambda: solve("1"), Echo())
     for _ in range(3):

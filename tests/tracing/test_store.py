@@ -483,7 +483,7 @@ def test_what_was_closed_is_synced_when_the_process_exits(path: Path) -> None:
 import sys
 from pathlib import Path
 from appl.tracing.format import codec
-from appl.tracing.recording.writer import Writer
+from appl.tracing.recording import Writer
 
 writer = Writer(Path(sys.argv[1]), fault=lambda point: point == "before-sync" and print(point))
 writer.append(codec.pack([1]))

@@ -23,7 +23,7 @@ from appl.testing import (
 )
 from appl.tracing import Recorder, Trace, new_path, resolve
 from appl.tracing.keeping import row_of
-from appl.tracing.reading.runs import paths
+from appl.tracing.reading import paths
 
 
 def test_a_call_comes_back_whole(path: Path) -> None:

@@ -64,7 +64,7 @@ def test_what_the_program_sets_meanwhile_is_left_until_somebody_asks_again() -> 
 
 RECORDING = """
 import os, pathlib, sys
-from appl.tracing.recording.writer import Writer
+from appl.tracing.recording import Writer
 
 def interval():
     return round(sys.getswitchinterval(), 6)

@@ -32,7 +32,7 @@ from appl.config import KEYS, load
 from appl.config.classes import BACKENDS, OPTIONS, SETTINGS, TABLES, needs
 from appl.config.schedule import GONE, TABLES as KEYS_OF_TABLES
 from appl.errors import ApplError, ConfigError
-from appl.runtime.answers.models import SAMPLING
+from appl.runtime import SAMPLING
 from appl.session import check
 from tests.drawn import counts
 

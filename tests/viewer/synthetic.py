@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from appl.tracing.viewer.page_data import as_json
 from appl.tracing.viewer.rows import NUMBERS, OUTCOMES, PAGE
 
 
@@ -22,7 +22,7 @@ class Synthetic:
         return getattr(self, name.removeprefix("a/"))(asked)
 
     def json(self, name: str, asked: Mapping[str, str]) -> bytes:
-        return as_json(self.document(name, asked))
+        return json.dumps(self.document(name, asked)).encode()
 
     def run(self, asked: Mapping[str, str]) -> dict[str, Any]:
         empty: dict[str, Any] = dict.fromkeys(("reason", "error", "began", "damage"), "")

@@ -17,8 +17,9 @@ import jsonschema_rs
 import pytest
 
 from appl.backend import Profile
+from appl.runtime import shape_of
 from appl.runtime.answers.demand import is_wrapped, schema_for, unwrapped
-from appl.runtime.answers.shape import ByType, Mismatch, shape_of
+from appl.runtime.answers.shape import ByType, Mismatch
 from appl_backends.openai.strict_schema import AZURE, CLAUDE, LOCAL, OPENAI, Subset, strict_schema
 from tests.drawn import counts
 from tests.wire import anthropic_subset, openai_subset

@@ -7,7 +7,10 @@ work as ``from appl import NAME``; ``from appl import *`` leaves them out.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+
+from appl.errors import nearest
 
 if TYPE_CHECKING:
     from appl.parts.compat import (
@@ -56,6 +59,19 @@ _PUBLIC = {
 }
 WHERE = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 """The module of each name that APPL programs import from ``appl``."""
+
+
+def value_of(name: str, public: Iterable[str]) -> object:
+    """The value of `appl.` *name*, which programs for APPL 0.2 import.
+
+    Raises ``AttributeError``, with a hint if it is nearly one of the *public* names.
+    """
+    if name in MODULES:
+        return importlib.import_module(f"appl.{name}")
+    if name in WHERE:
+        return getattr(importlib.import_module(WHERE[name]), name)
+    hint = "" if name.startswith("_") else nearest(name, public, 0.7)
+    raise AttributeError(f"module 'appl' has no attribute {name!r}{hint}")
 
 
 def __getattr__(name: str) -> Any:

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     )
     from appl.parts.evaluation.sample_runs import evaluate as evaluate
     from appl.parts.evaluation.scores import READY as READY
-    from appl.parts.evaluation.trace_reading import recorded as recorded
+    from appl.parts.evaluation.trace_reading import (
+        all_recorded as all_recorded,
+        recorded as recorded,
+    )
 else:
     __getattr__ = names_of(
         __name__,
         {
             "sample_runs": "evaluate",
-            "trace_reading": "recorded",
+            "trace_reading": "all_recorded recorded",
             "report": "Difference Evaluation Sample Summary",
             "scores": "READY",
         },

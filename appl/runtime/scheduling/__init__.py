@@ -9,9 +9,12 @@ __getattr__ = names_of(
     __name__,
     {
         "accounts": "Account Amounts",
-        "order": "CallQueue",
+        "dispatcher": "Dispatcher",
         "placing": "Placing",
+        "order": "CallQueue program_of",
         "prefix_order": "PrefixOrder",
+        "prefix_order.beginnings": "SharedBeginning",
+        "prefix_order.room": "Room",
         "prompt_reuse": "CacheMemory ReuseOrder",
         "queue_status": "loads statuses",
         "scheduler": "Scheduler",

@@ -6,6 +6,8 @@ __getattr__ = names_of(
     __name__,
     {
         "block": "Scan scan",
+        "block_file": "BlockFile",
+        "failures": "FailureCounts",
         "keys": "RunKey",
         "record": "ANSWERED CANCELLED FAILED error_data response_data response_from",
         "sealing": "Sealer",

@@ -5,6 +5,7 @@ from appl.base.lazy_names import names_of
 __getattr__ = names_of(
     __name__,
     {
+        "cache": "CacheFile",
         "encoder": "EventEncoder",
         "piecewise_masking": "PiecewiseMasker",
         "privacy": "SHARED Veil",

@@ -3,9 +3,5 @@
 from appl.base.lazy_names import names_of
 
 __getattr__ = names_of(
-    __name__,
-    {
-        "fuzzer": "FAULTS Fuzzer Plan plan",
-        "tally": "Tally",
-    },
+    __name__, {"fuzzer": "FAULTS Fuzzer Plan plan", "predictor": "BrokenOff", "tally": "Tally"}
 )
