@@ -85,13 +85,16 @@ LONGEST = (
 """The folders and files whose tests take longest, and are begun first: so no process is left alone
 with one of them in the end."""
 WIDE = (
-    "compiler/test_call_counts", "compiler/test_random_functions", "language/test_compositors_random",
-    "rerun/test_reading_on", "rerun/test_rerun_programs", "resume/test_resume_programs",
-    "runtime/test_call_path", "runtime/test_continuation", "runtime/test_hostile_answers",
-    "runtime/test_idle_detection", "runtime/test_kept_calls", "runtime/test_random_output",
-    "runtime/test_recursion", "tapes/test_tape.py", "tapes/test_tape_programs",
+    "compiler/test_call_counts", "compiler/test_lint.py::test_a_large_file", "compiler/test_random_functions",
+    "language/test_compositors_random", "rerun/test_reading_on", "rerun/test_rerun_programs",
+    "resume/test_resume_programs", "runtime/test_call_path", "runtime/test_continuation",
+    "runtime/test_hostile_answers", "runtime/test_idle_detection", "runtime/test_kept_calls",
+    "runtime/test_loop_goes_on", "runtime/test_random_output", "runtime/test_recursion",
+    "runtime/test_world.py::test_every_backend", "runtime/test_world.py::test_every_client",
+    "tapes/test_tape.py", "tapes/test_tape_programs", "test_imports.py::test_what_the_suite_imports",
+    "test_kernel.py::test_a_part_that_is_missing",
 )  # fmt: skip
-"""Files of the quick suite's folders that are not in it: random suites, and what takes seconds."""
+"""Tests of the quick suite's folders that are not in it: random suites, and what takes seconds."""
 REWRITTEN = ("anyio", "appl", "hypothesis")
 OPTIONAL = frozenset(["hypothesis.extra", "appl.parts.serving", "appl.parts.web"])
 """Packages whose modules load further libraries."""

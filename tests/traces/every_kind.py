@@ -260,9 +260,14 @@ def _prompt(run: DrawnRun, file: int) -> Messages:
 
 def written(run: DrawnRun, path: Path) -> Path:
     """The trace of *run* at *path*, in blocks of some records."""
+    path.write_bytes(encoded(run))
+    return path
+
+
+def encoded(run: DrawnRun) -> bytes:
+    """The bytes of the trace of *run*."""
     encoder, blocks = block_file.Encoder(), [block.MAGIC]
     packed = [codec.pack(table.stored(record)) for record in run.records]
     for some in (packed[at : at + 5] for at in range(0, len(packed), 5)):
         blocks.append(encoder.block(b"".join(some)))
-    path.write_bytes(b"".join(blocks))
-    return path
+    return b"".join(blocks)
