@@ -60,7 +60,7 @@ def users(module: str) -> list[str]:
     return [
         text
         for file, text in programs()
-        if room not in file.parents
+        if file.parent != room
         and any(module in imported(file, kind) for kind in ("import", "type", "late"))
     ]
 

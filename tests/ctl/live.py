@@ -178,8 +178,9 @@ def pause(run: Run) -> None:
 
 
 def resume(run: Run) -> None:
-    """Have *run* begin attempts again."""
-    control(run, "resume")
+    """Have *run* begin attempts again, if it is not over."""
+    if not run.over:
+        control(run, "resume")
 
 
 def eventually(look: Callable[[], Any]) -> Any:
