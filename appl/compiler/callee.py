@@ -131,9 +131,8 @@ class Callees:
                 return _BY_ORIGIN[func.id]
             hidden = self.names.is_open(func.id) and func.id not in self.local
             return "unknown" if hidden else "plain"
-        return self._of_attribute(func) if isinstance(func, ast.Attribute) else "unknown"
-
-    def _of_attribute(self, func: ast.Attribute) -> str:
+        if not isinstance(func, ast.Attribute):
+            return "unknown"
         if func.attr in STORES:
             return "stores"
         receiver = isinstance(func.value, ast.Name) and func.value.id in ("self", "cls")
