@@ -109,7 +109,7 @@ LISTED = {
     "appl/mcp/exchange.py": {"Exchange._unasked int": FEW},
     "appl/backend/price.py": {"money decimal": NUMBER},
     "appl/backend/price_table.py": {"_table json": "it lies in the package"},
-    "appl/prompt/layout.py": {"_sign int": "the program's own source says it"},
+    "appl/prompt/layout.py": {"label_of int": "the program's own source says it"},
     "appl/prompt/key_search.py": {"is_any decode": ENCODED},
     "appl/prompt/media.py": {"Media.as_base64 decode": ENCODED},
     "appl/prompt/message_input.py": {"_further json": OWN},

@@ -51,17 +51,17 @@ def caller_at(file: str, line: int) -> Caller | None:
         module = parse(file, lines)
     except (SyntaxError, ValueError):
         return None
-    around = [function for function in module.functions.values() if _holds(function.node, line)]
+    around = [
+        function
+        for function in module.functions.values()
+        if function.node.lineno <= line <= (function.node.end_lineno or function.node.lineno)
+    ]
     if not around:
         return None
     plain, names = plain_functions(module), FunctionNames(Survey(), static_names(module))
     innermost = max(around, key=lambda function: function.node.lineno)
     prompted = any(is_ppl(decorator, names) for decorator in innermost.node.decorator_list)
     return Caller(innermost, prompted, plain)
-
-
-def _holds(node: Def, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def plain_functions(module: Module) -> dict[str, Def]:
@@ -98,25 +98,20 @@ def _docstring(node: Def, source: SourceFile) -> Cause | None:
 
 
 def _assigned(caller: Caller) -> Iterator[Cause]:
-    node = caller.function.node
-    for statement in own_statements(node):
+    statements = list(own_statements(caller.function.node))
+    for statement in statements:
         name = assigned_text(statement)
-        if name is not None and not _prompts_value(node, name):
+        if name is not None and not any(
+            isinstance(other, ast.Expr)
+            and name in names_in(other.value)
+            and called(other.value) != "print"
+            for other in statements
+        ):
             yield Cause(
                 statement,
                 f"its text is assigned to `{name}`, which says nothing",
                 f"write `{name}` on a line of its own before gen(), or the text without `{name} =`",
             )
-
-
-def _prompts_value(node: Def, name: str) -> bool:
-    """True if a statement of *node* may say the value of *name*."""
-    return any(
-        isinstance(statement, ast.Expr)
-        and name in names_in(statement.value)
-        and called(statement.value) != "print"
-        for statement in own_statements(node)
-    )
 
 
 def _helper(caller: Caller) -> Iterator[Cause]:
@@ -136,22 +131,15 @@ def bare_text(node: Def, *, docstring: bool = True) -> ast.expr | None:
     for statement in own_statements(node):
         value = statement.value if isinstance(statement, ast.Expr) else None
         documents = isinstance(value, ast.Constant) and statement is node.body[0]
-        if _is_prompt_part(value) and (docstring or not documents):
+        if is_prompt_part(value) and (docstring or not documents):
             return value
     return None
 
 
-def _is_prompt_part(value: ast.expr | None) -> bool:
+def is_prompt_part(value: ast.expr | None) -> bool:
+    """True if a statement with *value* is text, or makes a message."""
     constant = isinstance(value, ast.Constant) and isinstance(value.value, str)
     return constant or isinstance(value, TEMPLATES) or is_message(value)
-
-
-def says_only(node: Def) -> bool:
-    """True if *node* consists of texts, and so was meant to say them."""
-    return all(
-        isinstance(statement, ast.Expr) and _is_prompt_part(statement.value)
-        for statement in node.body
-    )
 
 
 def textless_names(module: Module) -> dict[str, str]:
@@ -161,7 +149,10 @@ def textless_names(module: Module) -> dict[str, str]:
         for name in _stored(node):
             kinds.pop(name, None)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            kinds |= _textless_function(node)
+            names = [getattr(decorator, "func", decorator) for decorator in node.decorator_list]
+            if all(getattr(name, "attr", getattr(name, "id", "")) == "ppl" for name in names):
+                is_async = isinstance(node, ast.AsyncFunctionDef)
+                kinds[node.name] = "async function" if is_async else "function"
         elif isinstance(node, ast.ClassDef) and not (node.bases or node.keywords):
             kinds[node.name] = "class"
         elif isinstance(node, ast.Import):
@@ -169,13 +160,6 @@ def textless_names(module: Module) -> dict[str, str]:
                 alias.asname or alias.name.partition(".")[0]: "module" for alias in node.names
             }
     return kinds
-
-
-def _textless_function(node: Def) -> dict[str, str]:
-    kind = "async function" if isinstance(node, ast.AsyncFunctionDef) else "function"
-    names = [getattr(decorator, "func", decorator) for decorator in node.decorator_list]
-    is_prompted = all(getattr(name, "attr", getattr(name, "id", "")) == "ppl" for name in names)
-    return {node.name: kind} if is_prompted else {}
 
 
 def _stored(node: ast.stmt) -> Iterator[str]:

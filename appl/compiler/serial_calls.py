@@ -49,9 +49,13 @@ def waiters(programs: Mapping[str, tuple[ast.AST, Graph]]) -> dict[str, WaitingF
     """The synchronous functions in *programs* that wait for their own calls, by name."""
     waiting: dict[str, WaitingFunction] = {}
     for name, (node, graph) in programs.items():
-        line = _wait_line(graph)
-        if line and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
-            waiting[name] = WaitingFunction(node, line)
+        if not isinstance(node, ast.FunctionDef) or _leaves_traces(node):
+            continue
+        for wait in graph.nodes:
+            own = any(OPS[graph.nodes[source].op].future for source in wait.inputs)
+            if wait.op == "wait" and own:
+                waiting[name] = WaitingFunction(node, wait.line)
+                break
     while more := _callers(programs, waiting):
         waiting |= more
     return waiting
@@ -70,14 +74,6 @@ def _leaves_traces(node: ast.FunctionDef) -> bool:
         elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
             changed |= names_in(inner.func.value) if inner.func.attr in _CHANGES else set()
     return not changed <= own
-
-
-def _wait_line(graph: Graph) -> int:
-    """The first line at which a function waits for a call of its own, 0 for none."""
-    for node in graph.nodes:
-        if node.op == "wait" and any(OPS[graph.nodes[source].op].future for source in node.inputs):
-            return node.line
-    return 0
 
 
 def _callers(
@@ -102,8 +98,20 @@ def findings(
         names = {name: statement for name, statement in waiting.items() if name not in bound}
         for node in walk(scope.body):
             call = _repeated(node, names, imported)
-            if call is not None:
-                yield _finding(file, node, call, names)
+            if call is None:
+                continue
+            name, shown = called(call), ast.unparse(call)
+            words = [*(ast.unparse(argument) for argument in call.args)]
+            words += [f"{word.arg}={ast.unparse(word.value)}" for word in call.keywords if word.arg]
+            advice = _mapped(node, call) or f"call({', '.join([name, *words])})"
+            yield finding_at(
+                file,
+                NAME,
+                call,
+                f"{name} waits inside (line {names[name].line}), so the calls `{shown}` of this "
+                "loop run one after another, though none needs the result of another",
+                f"write `{advice}`, or @ppl(parallel=True) above {name}",
+            )
 
 
 def scopes(tree: ast.Module) -> Iterator[ast.Module | Def]:
@@ -207,22 +215,6 @@ def _changed(nodes: Collection[ast.AST]) -> set[str]:
     return names
 
 
-def _finding(
-    file: str, loop: ast.AST, call: ast.Call, names: Mapping[str, WaitingFunction]
-) -> LintFinding:
-    assert isinstance(call.func, ast.Name)
-    name, shown = call.func.id, ast.unparse(call)
-    advice = _mapped(loop, call) or f"call({', '.join([name, *_arguments(call)])})"
-    return finding_at(
-        file,
-        NAME,
-        call,
-        f"{name} waits inside (line {names[name].line}), so the calls `{shown}` of this loop run "
-        "one after another, though none needs the result of another",
-        f"write `{advice}`, or @ppl(parallel=True) above {name}",
-    )
-
-
 def _mapped(loop: ast.AST, call: ast.Call) -> str:
     """The ``map`` that equals a simple list comprehension; empty for any other loop."""
     if not isinstance(loop, ast.ListComp) or loop.elt is not call or call.keywords:
@@ -234,10 +226,3 @@ def _mapped(loop: ast.AST, call: ast.Call) -> str:
         return ""
     same = isinstance(call.args[0], ast.Name) and call.args[0].id == one.target.id
     return f"appl.map({ast.unparse(call.func)}, {ast.unparse(one.iter)})" if same else ""
-
-
-def _arguments(call: ast.Call) -> list[str]:
-    words = [
-        f"{keyword.arg}={ast.unparse(keyword.value)}" for keyword in call.keywords if keyword.arg
-    ]
-    return [*(ast.unparse(argument) for argument in call.args), *words]

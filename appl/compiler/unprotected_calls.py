@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator, Mapping
 
-from appl.compiler.nodes import called, walk
+from appl.compiler.nodes import called, names_in, walk
 from appl.compiler.rules import LintFinding, finding_at
 from appl.compiler.serial_calls import scopes
 
@@ -45,21 +45,20 @@ def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[LintF
         call = _stored_call(statement)
         if call is None or (name := called(call)) not in late:
             continue
-        if isinstance(statement, ast.Assign) and _is_used_later(statement, guard):
-            continue
+        if isinstance(statement, ast.Assign):
+            after = guard.body[guard.body.index(statement) + 1 :]
+            if names_in(statement.targets[0]) & set().union(*map(names_in, after)):
+                continue  # the rest of the body reads it, in the `try`
         shown = ast.unparse(call)
+        annotated = "" if name == "gen" else f", or say what {name} returns, as in `-> str`"
         yield finding_at(
             file,
             NAME,
             call,
             f"`{shown}` is a future here: its failure is raised where it is read, and the `try` on "
             f"line {guard.lineno} does not catch it",
-            f"write `str({shown})` or `{shown}.result()`" + _annotated(name),
+            f"write `str({shown})` or `{shown}.result()`{annotated}",
         )
-
-
-def _annotated(name: str) -> str:
-    return "" if name == "gen" else f", or say what {name} returns, as in `-> str`"
 
 
 def _stored_call(statement: ast.stmt) -> ast.Call | None:
@@ -72,11 +71,3 @@ def _stored_call(statement: ast.stmt) -> ast.Call | None:
         if isinstance(stores.func, ast.Attribute) and stores.func.attr in _STORING and stores.args:
             value = stores.args[-1]
     return value if isinstance(value, ast.Call) else None
-
-
-def _is_used_later(statement: ast.Assign, guard: ast.Try) -> bool:
-    """True if a name that *statement* binds is used in the rest of the body of *guard*."""
-    bound = {inner.id for inner in ast.walk(statement.targets[0]) if isinstance(inner, ast.Name)}
-    after = guard.body[guard.body.index(statement) + 1 :]
-    used = {inner.id for part in after for inner in ast.walk(part) if isinstance(inner, ast.Name)}
-    return bool(bound & used)

@@ -59,15 +59,6 @@ _FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
 _DETAILS = ("low", "high", "auto")
 
 
-def _check_detail(detail: object) -> None:
-    """Refuse a misspelt known word; other words are left to the model."""
-    if detail and detail not in _DETAILS:
-        hint = nearest(detail, _DETAILS, 0.7) if isinstance(detail, str) else " "
-        if hint:
-            details = ", ".join(_DETAILS)
-            raise InvalidOption(f"Image(detail={detail!r:.80}) is one of {details}{hint.rstrip()}")
-
-
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Image(Media):
     """An image: ``Image("https://…")`` keeps the reference, ``from_file`` and others the bytes.
@@ -183,7 +174,11 @@ def _fill(medium: Media, url: str | None, data: bytes, mime: str, detail: str | 
                 f"these bytes are no {medium.kind} that is known ({mime or 'unknown type'}); to "
                 f'name the type write {type(medium).__name__}.from_bytes(data, "{medium.kind}/...")'
             )
-    _check_detail(detail)
+    if detail and detail not in _DETAILS:
+        hint = nearest(detail, _DETAILS, 0.7) if isinstance(detail, str) else " "
+        if hint:  # it is a misspelt known word; other words are left to the model
+            details = ", ".join(_DETAILS)
+            raise InvalidOption(f"Image(detail={detail!r:.80}) is one of {details}{hint.rstrip()}")
     medium.fill(url, data, mime, detail or None)
 
 
