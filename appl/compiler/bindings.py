@@ -135,10 +135,6 @@ def _rest(node: ast.MatchMapping, rooted: bool, result: Survey) -> None:
     result.bind(node.rest, None, rooted)
 
 
-def _alias(node: ast.alias, rooted: bool, result: Survey) -> None:
-    result.bind(node.asname or node.name.partition(".")[0], None, rooted)
-
-
 def _declared(node: ast.Global | ast.Nonlocal, rooted: bool, result: Survey) -> None:
     for name in node.names:
         result.bind(name, None, rooted)
@@ -165,7 +161,9 @@ _READERS: dict[type[ast.AST], Callable[..., None]] = {
     ast.MatchStar: _named,
     ast.MatchMapping: _rest,
     ast.ExceptHandler: _named,
-    ast.alias: _alias,
+    ast.alias: lambda node, rooted, result: result.bind(
+        node.asname or node.name.partition(".")[0], None, rooted
+    ),
     ast.Global: _declared,
     ast.Nonlocal: _declared,
     ast.Yield: _yield,

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import inspect
 import warnings
-from types import CodeType, FunctionType
+from types import CodeType
 
 from appl.compiler.hooks import HOOK_NAMES, PLACEHOLDER, Hooks
 from appl.compiler.lower import Lowered
 from appl.compiler.nodes import at, copied
-from appl.compiler.source import Def, FunctionSource, first_line, is_remembered, remember, stale
+from appl.compiler.source import FunctionSource, first_line, is_remembered, remember, stale
 from appl.compiler.trees import FUTURES
 
 _FACTORY = "⟨factory⟩"
@@ -87,26 +87,25 @@ def place(code: CodeType, hooks: Hooks) -> CodeType:
     return code.replace(co_consts=tuple(constants))
 
 
-def function_like(f: FunctionType, code: CodeType) -> FunctionType:
-    """A function that is *f* in everything but its code."""
-    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-    closure = tuple(cells[name] for name in code.co_freevars)
-    new = FunctionType(code, f.__globals__, f.__name__, f.__defaults__, closure)
-    new.__kwdefaults__ = f.__kwdefaults__
-    new.__qualname__, new.__module__, new.__doc__ = f.__qualname__, f.__module__, f.__doc__
-    new.__dict__.update(f.__dict__)
-    if hasattr(f, "__type_params__"):
-        new.__type_params__ = f.__type_params__  # type: ignore[attr-defined]
-    if hasattr(f, "__annotate__"):  # Python 3.14: not evaluated before somebody asks
-        new.__annotate__ = f.__annotate__  # type: ignore[attr-defined]
-    else:
-        new.__annotations__ = f.__annotations__
-    return new
-
-
 def _module(lowered: Lowered, origin: FunctionSource, user: CodeType) -> ast.Module:
-    """``def ⟨factory⟩(free variables): class Owner: def f``, all on the user's lines."""
-    definition: ast.stmt = _bare(lowered.node)
+    """``def ⟨factory⟩(free variables): class Owner: def f``, all on the user's lines.
+
+    The ``def`` is without the parts that are evaluated outside it: only its code is needed. Code
+    begins at the line of the first decorator, so a constant keeps that line.
+    """
+    node = lowered.node
+    bare: dict[str, object] = {
+        name: [_unannotated(arg) for arg in getattr(node.args, name)]
+        for name in ("posonlyargs", "args", "kwonlyargs")
+    }
+    for name in ("vararg", "kwarg"):
+        bare[name] = (arg := getattr(node.args, name)) and _unannotated(arg)
+    bare |= {"defaults": [], "kw_defaults": [None] * len(node.args.kwonlyargs)}
+    holders = [at(decorator, ast.Constant(value=None)) for decorator in node.decorator_list[:1]]
+    types: dict[str, object] = {"type_params": []} if hasattr(node, "type_params") else {}
+    definition: ast.stmt = copied(
+        node, args=copied(node.args, **bare), returns=None, decorator_list=holders, **types
+    )
     if origin.owner:
         owner = ast.ClassDef(
             name=origin.owner, bases=[], keywords=[], body=[definition], decorator_list=[]
@@ -123,24 +122,6 @@ def _module(lowered: Lowered, origin: FunctionSource, user: CodeType) -> ast.Mod
         factory.body.append(at(lowered.node, ast.Global(names=[outermost])))
     factory.body.append(definition)
     return ast.Module(body=[at(lowered.node, factory)], type_ignores=[])
-
-
-def _bare(node: Def) -> Def:
-    """The ``def`` without the parts that are evaluated outside it: only its code is needed.
-
-    Code begins at the line of the first decorator, so a constant keeps that line.
-    """
-    args = node.args
-    changes: dict[str, object] = {
-        name: [_unannotated(arg) for arg in getattr(args, name)]
-        for name in ("posonlyargs", "args", "kwonlyargs")
-    }
-    for name in ("vararg", "kwarg"):
-        changes[name] = (arg := getattr(args, name)) and _unannotated(arg)
-    changes |= {"defaults": [], "kw_defaults": [None] * len(args.kwonlyargs)}
-    holders = [at(decorator, ast.Constant(value=None)) for decorator in node.decorator_list[:1]]
-    types: dict[str, object] = {"type_params": []} if hasattr(node, "type_params") else {}
-    return copied(node, args=copied(args, **changes), returns=None, decorator_list=holders, **types)
 
 
 def _unannotated(arg: ast.arg) -> ast.arg:

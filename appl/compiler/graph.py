@@ -463,9 +463,6 @@ class _Builder:
     def _starred(self, node: ast.Starred) -> Provenance:
         return self.used(node.value, "iteration")
 
-    def _await(self, node: ast.Await) -> Provenance:
-        return self.wait(self.value(node.value), node, "await")
-
     def _yield(self, node: ast.Yield | ast.YieldFrom) -> Provenance:
         value = self.value(node.value) if node.value is not None else NOTHING
         number = self.node("yield", node, _code(node.value) if node.value else "", value)
@@ -596,7 +593,7 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[[_Builder, Any], Provenance]] = {
     ast.Attribute: _Builder._attribute,
     ast.Subscript: _Builder._subscript,
     ast.Starred: _Builder._starred,
-    ast.Await: _Builder._await,
+    ast.Await: lambda builder, node: builder.wait(builder.value(node.value), node, "await"),
     ast.Yield: _Builder._yield,
     ast.YieldFrom: _Builder._yield,
     ast.ListComp: _Builder._comprehension,

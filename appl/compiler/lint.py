@@ -114,7 +114,11 @@ def _hint(lines: Sequence[str], error: SyntaxError) -> str:
 
 def _findings(module: Module, fixes: Collection[str]) -> Iterator[LintFinding]:
     outer = static_names(module)
-    prompted = _prompted(module, FunctionNames(Survey(), outer))
+    names = FunctionNames(Survey(), outer)
+    prompted: dict[str | None, list[FunctionSource]] = {}  # by class, and those outside classes
+    for function in module.functions.values():
+        if any(is_ppl(decorator, names) for decorator in function.node.decorator_list):
+            prompted.setdefault(function.owner, []).append(function)
     facts = Facts.of(module, {function.path for group in prompted.values() for function in group})
     spans = [
         (function.node.lineno, function.node.end_lineno or 0)
@@ -180,15 +184,6 @@ def _innermost(facts: Facts, function: FunctionSource, decorator: ast.expr) -> N
             raise refuse_wrapper(function)
         if product:
             raise function.source.refusal(decorator, swapped(product))
-
-
-def _prompted(module: Module, names: FunctionNames) -> dict[str | None, list[FunctionSource]]:
-    """The prompt functions of each class, and those outside classes."""
-    functions: dict[str | None, list[FunctionSource]] = {}
-    for function in module.functions.values():
-        if any(is_ppl(decorator, names) for decorator in function.node.decorator_list):
-            functions.setdefault(function.owner, []).append(function)
-    return functions
 
 
 def _of_function(

@@ -141,18 +141,15 @@ class _Lowering:
         for statement in body:
             if isinstance(statement, ast.Expr):
                 lowered += self._statement_value(statement)
+            elif isinstance(statement, ast.AugAssign) and self.awaits:
+                lowered += self._augmented(statement)
             else:
-                lowered += self._statement(statement)
+                lowered.append(self.visit(statement))
             if isinstance(statement, ast.Expr) and _starts_debugger(statement.value):
                 continue
             if self.guarded and isinstance(statement, _AFTERWARDS) and may_start(statement):
                 lowered.append(self._settled(statement))
         return lowered
-
-    def _statement(self, node: ast.stmt) -> list[ast.stmt]:
-        if isinstance(node, ast.AugAssign) and self.awaits:
-            return self._augmented(node)
-        return [cast(ast.stmt, self.visit(node))]
 
     # Statements that have their answers before the next begins
 
@@ -398,7 +395,16 @@ class _Lowering:
     ) -> ast.AST:
         lazy = isinstance(node, ast.GeneratorExp)
         with self.plain.inside(node.generators):
-            generators = self._generators(node.generators, lazy)
+            generators = []
+            for index, loop in enumerate(node.generators):
+                # The first iterable belongs to the outer scope, and may await.
+                outside = self.awaits and not (lazy and index)
+                with self._in_scope(outside, self.guarded and outside == self.awaits):
+                    iterated = self.visit(loop.iter) if loop.is_async else self._shallow(loop.iter)
+                with self._in_element(lazy):
+                    ifs = [self._shallow(test) for test in loop.ifs]
+                    target = self.visit(loop.target)
+                generators.append(copied(loop, iter=iterated, ifs=ifs, target=target))
             with self._in_element(lazy):
                 if isinstance(node, ast.DictComp):
                     parts = {"key": self._deep(node.key), "value": self.visit(node.value)}
@@ -406,19 +412,6 @@ class _Lowering:
                     set_member = isinstance(node, ast.SetComp)
                     parts = {"elt": self._deep(node.elt) if set_member else self.visit(node.elt)}
         return copied(node, generators=generators, **parts)
-
-    def _generators(self, nodes: list[ast.comprehension], lazy: bool) -> list[ast.comprehension]:
-        """Lowered generators; the first iterable belongs to the outer scope, and may await."""
-        lowered = []
-        for index, node in enumerate(nodes):
-            outside = self.awaits and not (lazy and index)
-            with self._in_scope(outside, self.guarded and outside == self.awaits):
-                iterated = self.visit(node.iter) if node.is_async else self._shallow(node.iter)
-            with self._in_element(lazy):
-                ifs = [self._shallow(test) for test in node.ifs]
-                target = self.visit(node.target)
-            lowered.append(copied(node, iter=iterated, ifs=ifs, target=target))
-        return lowered
 
     def _in_element(self, lazy: bool) -> AbstractContextManager[None]:
         """The scope of an element inside a comprehension; a *lazy* one cannot await."""
@@ -444,10 +437,6 @@ class _Lowering:
         else:
             index = self._deep(node.slice)
         return copied(node, value=base, slice=index)
-
-    def _slice(self, node: ast.Slice) -> ast.Slice:
-        shallow = self._shallow
-        return self._same_shape(node, lower=shallow, upper=shallow, step=shallow)
 
     def _attribute(self, node: ast.Attribute) -> ast.Attribute:
         base = self.visit(node.value)
@@ -567,7 +556,9 @@ _LOWERINGS: dict[type[ast.AST], Callable[[_Lowering, Any], ast.AST]] = {
     ast.DictComp: _Lowering._comprehension,
     ast.Compare: _Lowering._compare,
     ast.Subscript: _Lowering._subscript,
-    ast.Slice: _Lowering._slice,
+    ast.Slice: lambda lowering, node: lowering._same_shape(
+        node, **dict.fromkeys(("lower", "upper", "step"), lowering._shallow)
+    ),
     ast.Attribute: _Lowering._attribute,
     ast.FormattedValue: _Lowering._formatted,
     ast.BinOp: _Lowering._binary,

@@ -56,8 +56,16 @@ def waiters(programs: Mapping[str, tuple[ast.AST, Graph]]) -> dict[str, WaitingF
             if wait.op == "wait" and own:
                 waiting[name] = WaitingFunction(node, wait.line)
                 break
-    while more := _callers(programs, waiting):
+    grows = True
+    while grows:  # who calls a waiting one waits too
+        more: dict[str, WaitingFunction] = {}
+        for name, (node, _) in programs.items():
+            if name in waiting or not isinstance(node, ast.FunctionDef) or _leaves_traces(node):
+                continue
+            if (call := next(_calls(node.body, waiting), None)) is not None:
+                more[name] = WaitingFunction(node, call.lineno)
         waiting |= more
+        grows = bool(more)
     return waiting
 
 
@@ -74,19 +82,6 @@ def _leaves_traces(node: ast.FunctionDef) -> bool:
         elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
             changed |= names_in(inner.func.value) if inner.func.attr in _CHANGES else set()
     return not changed <= own
-
-
-def _callers(
-    programs: Mapping[str, tuple[ast.AST, Graph]], waiting: Mapping[str, WaitingFunction]
-) -> dict[str, WaitingFunction]:
-    """The functions that call a waiting one, and so wait too."""
-    more: dict[str, WaitingFunction] = {}
-    for name, (node, _) in programs.items():
-        if name not in waiting and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
-            line = next((call.lineno for call in _calls(node.body, waiting)), 0)
-            if line:
-                more[name] = WaitingFunction(node, line)
-    return more
 
 
 def findings(

@@ -93,7 +93,17 @@ def find(f: FunctionType) -> FunctionSource:
             (code.co_filename, line, column, text, line, column + 6),
         )
     function = module_of(code, f.__globals__).functions.get((code.co_firstlineno, code.co_name))
-    if function is None or not _looks_like(function.node, code):
+    if function is None:
+        raise stale(code)
+    # Parameters and extent must agree; the names used are compared after compiling.
+    args, end = function.node.args, function.node.end_lineno
+    counts = (len(args.posonlyargs) + len(args.args), len(args.posonlyargs), len(args.kwonlyargs))
+    last = max((line for *_, line in code.co_lines() if line is not None), default=0)
+    if last > (end or last) or counts != (
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+    ):
         raise stale(code)
     return function
 
@@ -189,16 +199,6 @@ def _functions(
             for block in ("body", "orelse", "finalbody", "handlers", "cases"):
                 if inner := getattr(node, block, None):
                     todo.append((inner, inner_owner, inner_path))
-
-
-def _looks_like(node: Def, code: CodeType) -> bool:
-    """True if parameters and extent agree; the names used are compared after compiling."""
-    args = node.args
-    counts = (len(args.posonlyargs) + len(args.args), len(args.posonlyargs), len(args.kwonlyargs))
-    if counts != (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount):
-        return False
-    last = max((line for *_, line in code.co_lines() if line is not None), default=0)
-    return last <= (node.end_lineno or last)
 
 
 def _lines_of(code: CodeType, namespace: dict[str, object]) -> Sequence[str]:

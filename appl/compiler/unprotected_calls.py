@@ -24,20 +24,16 @@ def findings(
 ) -> Iterator[LintFinding]:
     """Findings for calls in plain functions and at top level that a ``try`` does not protect."""
     own = {id(node) for node in prompted.values()}
-    late = {name for name, node in prompted.items() if _gives_future(node)}
-    late |= {name for name, path in imported.items() if path == "appl.gen"}
+    late = {name for name, path in imported.items() if path == "appl.gen"}
+    for name, node in prompted.items():
+        if isinstance(node, ast.FunctionDef) and node.returns is None:
+            yields = (isinstance(inner, ast.Yield | ast.YieldFrom) for inner in walk(node.body))
+            late |= set() if any(yields) else {name}  # plain Python gets a future of its calls
     for scope in scopes(tree) if late else ():
         if id(scope) not in own:
             for node in walk(scope.body):
                 if isinstance(node, ast.Try) and node.handlers:
                     yield from _findings(file, node, late)
-
-
-def _gives_future(node: ast.AST) -> bool:
-    """True if a call of the prompt function *node* in plain Python gives a future."""
-    if not isinstance(node, ast.FunctionDef) or node.returns is not None:
-        return False
-    return not any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in walk(node.body))
 
 
 def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[LintFinding]:

@@ -113,7 +113,11 @@ def without_secret_values(text: str, instead: Instead) -> str:
     """*text* without what stands where a secret usually stands."""
 
     def password(match: re.Match[str], kind: str = AFTER_WORD) -> str:
-        return match[0] if is_placeholder(match[2]) else match[1] + instead(kind)
+        secret = match[2]
+        is_placeholder = (  # as in an example
+            secret[0] in "$%&{[<*" or _ORDINARY.fullmatch(secret) or _IN_CAPITALS.fullmatch(secret)
+        )
+        return match[0] if is_placeholder else match[1] + instead(kind)
 
     def value(match: re.Match[str]) -> str:
         return match[1] + instead(AFTER_WORD) if is_secret(match[2]) else match[0]
@@ -305,12 +309,3 @@ _ORDINARY = re.compile(
     r"|changeme|admin|root|postgres(?:ql)?|mysql|redis|guest|demo|hidden|redacted|x|\d{1,4}|[-_*.…])+"
 )
 _IN_CAPITALS = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
-
-
-def is_placeholder(password: str) -> bool:
-    """True if a *password* in a known place is a placeholder, as in an example."""
-    return (
-        password[0] in "$%&{[<*"
-        or _ORDINARY.fullmatch(password) is not None
-        or _IN_CAPITALS.fullmatch(password) is not None
-    )

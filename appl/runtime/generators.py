@@ -92,7 +92,10 @@ async def agenerate(
                 leave(frame)
                 return
             finally:
-                _restore(token)
+                try:
+                    FRAME.reset(token)
+                except ValueError:  # finalised in another context than the one it ran in
+                    FRAME.set(None)
             try:
                 step = functools.partial(inner.asend, (yield out))
             except GeneratorExit:
@@ -126,13 +129,6 @@ def _close_in(frame: Frame, inner: Generator[object, object, object]) -> None:
 
 def _no_step() -> None:
     """In place of the next step of a generator that is closed."""
-
-
-def _restore(token: Any) -> None:
-    try:
-        FRAME.reset(token)
-    except ValueError:  # finalised in another context than the one it ran in
-        FRAME.set(None)
 
 
 # -- generators that have run to their first yield when they are handed out

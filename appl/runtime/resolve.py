@@ -106,13 +106,6 @@ async def aresolve(value: object) -> Any:
     return replaced(value, {}) if futures else value
 
 
-def resolved_elements(generator: Any) -> object:
-    """The elements of a generator expression, each waited for when it is asked for."""
-    if isinstance(generator, AsyncIterator):
-        return _async_elements(generator)
-    return map(resolve, generator)
-
-
 async def _async_elements(generator: AsyncIterator[object]) -> AsyncIterator[object]:
     async for element in generator:
         yield await aresolve(element)
@@ -279,8 +272,11 @@ def _unwrapped(args: tuple[object, ...]) -> tuple[object, ...]:
 def _final(args: tuple[object, ...], futures: list[Proxy]) -> Iterator[object]:
     done: dict[int, Any] = {}
     for argument in args:
-        if type(argument) is Items:
-            yield resolved_elements(argument.generator)
+        if type(argument) is Items:  # each element is waited for when it is asked for
+            if isinstance(argument.generator, AsyncIterator):
+                yield _async_elements(argument.generator)
+            else:
+                yield map(resolve, argument.generator)
         else:
             yield replaced(argument, done) if futures else argument
 
