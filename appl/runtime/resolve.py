@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from typing import Any
 
 from appl.compiler.hooks import program_of
+from appl.runtime.activation import KEEPING
 from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.concurrency.scopes import OWN_CODE
@@ -259,6 +260,9 @@ def _uses_up(f: object) -> bool:
 def _elements(value: object) -> Any:
     """The elements of an iterator as a list, in which futures are found; each is started so."""
     return list(value) if isinstance(value, _ITERATORS) else value
+
+
+KEEPING.add(id(_elements.__code__))  # what map(ask, words) calls from there is called by the body
 
 
 def _unwrap(value: object) -> object:
