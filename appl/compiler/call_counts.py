@@ -281,8 +281,14 @@ class _Counter:
             options = {keyword.arg for keyword in node.keywords}
             is_one = self._callees.name(node.func) == "gen" and not options & _SEVERAL
             rest = rest.after(1, 1 if is_one else inf)
-        elif kind == "program":
-            rest = rest.after(*self._of_program(node))
+        elif kind == "program":  # the calls that it makes on the prompt of its caller
+            ctx = self._callees.ctx(node.func)
+            is_sure = not any(keyword.arg in _ELSEWHERE for keyword in node.keywords)
+            if not is_sure or ctx in ("", "same"):
+                counts = self._callees.counts(node.func) if is_sure else None
+                low, high = (0, None) if counts is None else counts.total
+                self.models |= counts.models if counts is not None else frozenset()
+                rest = rest.after(low, inf if high is None else high)
         elif self._callees.may_ask(node):
             rest = rest.after(0, inf)
         return self._parts(node, rest)
@@ -301,19 +307,6 @@ class _Counter:
         for handled in self._handlers:
             rest = _Left(min(rest.low, handled.low), rest.high)
         self.after[node.lineno] = self.after.get(node.lineno, rest) | rest
-
-    def _of_program(self, node: ast.Call) -> tuple[float, float]:
-        """The calls that a prompt function makes on the prompt of its caller."""
-        ctx = self._callees.ctx(node.func)
-        if any(keyword.arg in _ELSEWHERE for keyword in node.keywords):
-            return 0, inf
-        if ctx and ctx != "same":
-            return 0, 0
-        counts = self._callees.counts(node.func)
-        if counts is None:
-            return 0, inf
-        self.models |= counts.models
-        return counts.total.least, inf if counts.total.most is None else counts.total.most
 
     def asks_later(self, body: Iterable[ast.AST]) -> bool:
         """True if a function inside of *body* may ask a model: nobody knows when it is called."""

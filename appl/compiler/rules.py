@@ -322,16 +322,22 @@ def empty_prompt(subject: Subject) -> Iterator[LintFinding]:
         map(subject.may_say, own_statements(function.node))
     ):
         return
-    for call in subject.graph.nodes:
-        if call.op in ("gen", "select") and not call.prompt and _asks_own_prompt(subject, call):
-            yield subject.at_node(
-                "empty-prompt",
-                call,
-                f"the prompt of {caller.name} is empty: {cause.what} "
-                f"(line {getattr(cause.node, 'lineno', 0)})",
-                cause.hint,
-            )
-            return
+    for node in subject.graph.nodes:
+        if node.op not in ("gen", "select") or node.prompt:
+            continue
+        place = node.line, node.column
+        calls = (c for c in _calls(function.node) if (c.lineno, c.col_offset) == place)
+        call = next(calls, None)
+        if call is None or {option.arg for option in call.keywords} & {"messages", "_ctx", None}:
+            continue  # it does not ask about the prompt of the function
+        yield subject.at_node(
+            "empty-prompt",
+            node,
+            f"the prompt of {caller.name} is empty: {cause.what} "
+            f"(line {getattr(cause.node, 'lineno', 0)})",
+            cause.hint,
+        )
+        return
 
 
 def _starts_empty(subject: Subject) -> bool:
@@ -343,15 +349,6 @@ def _starts_empty(subject: Subject) -> bool:
             written = len(decorator.keywords) if isinstance(decorator, ast.Call) else 0
             silent = {"ctx", "model", "parallel", "auto_prime"}
             return options.get("ctx", "new") == "new" and written <= len(options.keys() & silent)
-    return False
-
-
-def _asks_own_prompt(subject: Subject, node: Node) -> bool:
-    """True if a call of the graph is given no messages."""
-    for call in _calls(subject.found.node):
-        if (call.lineno, call.col_offset) == (node.line, node.column):
-            names = {keyword.arg for keyword in call.keywords}
-            return not names & {"messages", "_ctx", None}
     return False
 
 

@@ -37,9 +37,13 @@ def findings(
 
 
 def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[LintFinding]:
-    for statement in guard.body:
-        call = _stored_call(statement)
-        if call is None or (name := called(call)) not in late:
+    for statement in guard.body:  # which returns or stores the result of a call without a look
+        call = statement.value if isinstance(statement, ast.Return | ast.Assign) else None
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            stores = statement.value
+            if isinstance(stores.func, ast.Attribute) and stores.func.attr in _STORING:
+                call = stores.args[-1] if stores.args else None
+        if not isinstance(call, ast.Call) or (name := called(call)) not in late:
             continue
         if isinstance(statement, ast.Assign):
             after = guard.body[guard.body.index(statement) + 1 :]
@@ -55,15 +59,3 @@ def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[LintF
             f"line {guard.lineno} does not catch it",
             f"write `str({shown})` or `{shown}.result()`{annotated}",
         )
-
-
-def _stored_call(statement: ast.stmt) -> ast.Call | None:
-    """The call whose result *statement* returns or stores without a look at it."""
-    value: ast.expr | None = None
-    if isinstance(statement, ast.Return | ast.Assign):
-        value = statement.value
-    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        stores = statement.value
-        if isinstance(stores.func, ast.Attribute) and stores.func.attr in _STORING and stores.args:
-            value = stores.args[-1]
-    return value if isinstance(value, ast.Call) else None

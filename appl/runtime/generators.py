@@ -119,12 +119,9 @@ def _close(frame: Frame, inner: Generator[object, object, object]) -> None:
     Collection can strike inside ``ContextVar.set``, where setting another value is not safe.
     """
     resumed(frame)
-    copy_context().run(_close_in, frame, inner)
-
-
-def _close_in(frame: Frame, inner: Generator[object, object, object]) -> None:
-    FRAME.set(frame)
-    inner.close()
+    context = copy_context()
+    context.run(FRAME.set, frame)
+    context.run(inner.close)
 
 
 def _no_step() -> None:
