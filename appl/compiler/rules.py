@@ -502,7 +502,13 @@ def accidental_text(subject: Subject) -> Iterator[LintFinding]:
         call = call_of(statement)
         if call is None or subject.callees.kind(call.func) not in OTHERS:
             continue
-        why = _returns_text(subject, call.func)
+        func, why = call.func, ""
+        if isinstance(func, ast.Attribute) and func.attr in _METHODS:
+            why = f"`.{func.attr}()` may return text"
+        elif (name := called(call)) in _FUNCTIONS and subject.callees.names.is_builtin(name):
+            why = f"`{name}()` may return text"
+        elif kind := subject.facts.texts.get(name):
+            why = f"`{name}()` returns {kind}"
         if why:
             shown = ast.unparse(call)
             yield subject.at(
@@ -511,17 +517,6 @@ def accidental_text(subject: Subject) -> Iterator[LintFinding]:
                 f"{why}, and what a statement returns as text goes into the prompt",
                 f"write `grow({shown})` to say it, or `_ = {shown}` to leave it out",
             )
-
-
-def _returns_text(subject: Subject, func: ast.expr) -> str:
-    if isinstance(func, ast.Attribute):
-        return f"`.{func.attr}()` may return text" if func.attr in _METHODS else ""
-    if not isinstance(func, ast.Name):
-        return ""
-    if func.id in _FUNCTIONS and subject.callees.names.is_builtin(func.id):
-        return f"`{func.id}()` may return text"
-    kind = subject.facts.texts.get(func.id)
-    return f"`{func.id}()` returns {kind}" if kind else ""
 
 
 def unused_result(subject: Subject) -> Iterator[LintFinding]:

@@ -143,9 +143,20 @@ def _repeated(
         return _in_comprehension(node, [node.elt], names)
     if isinstance(node, ast.DictComp):
         return _in_comprehension(node, [node.key, node.value], names)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-        return _in_call(node, node.func.id, names, imported)
-    return _in_loop(node, names) if isinstance(node, ast.For) and not node.orelse else None
+    if isinstance(node, ast.For) and not node.orelse:
+        return _in_loop(node, names)
+    eager = called(node)
+    if not isinstance(node, ast.Call) or not node.args or eager not in _EAGER or eager in imported:
+        return None
+    # list(think(q) for q in qs), and the builtin map(think, qs) inside list
+    inner = node.args[0]
+    if isinstance(inner, ast.GeneratorExp):
+        return _in_comprehension(inner, [inner.elt], names)
+    if isinstance(inner, ast.Call) and called(inner) == "map" and "map" not in imported:
+        of = inner.args[0] if inner.args else None
+        if isinstance(of, ast.Name) and of.id in names:
+            return ast.copy_location(ast.Call(of, inner.args[1:], []), inner)
+    return None
 
 
 def _in_comprehension(
@@ -156,24 +167,6 @@ def _in_comprehension(
     if any(generator.is_async for generator in node.generators):
         return None
     return next(_calls(parts, names), None)
-
-
-def _in_call(
-    node: ast.Call, name: str, names: Collection[str], imported: Mapping[str, str]
-) -> ast.Call | None:
-    """``list(think(q) for q in qs)``, and the builtin ``map(think, qs)`` inside ``list``."""
-    inner = node.args[0]
-    if name not in _EAGER or name in imported:
-        return None
-    if isinstance(inner, ast.GeneratorExp):
-        return _in_comprehension(inner, [inner.elt], names)
-    if not (isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.args):
-        return None
-    mapped = inner.func.id == "map" and "map" not in imported
-    of = inner.args[0]
-    if mapped and isinstance(of, ast.Name) and of.id in names:
-        return ast.copy_location(ast.Call(of, inner.args[1:], []), inner)
-    return None
 
 
 def _in_loop(node: ast.For, names: Collection[str]) -> ast.Call | None:
