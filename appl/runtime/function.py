@@ -231,7 +231,11 @@ def _in_body() -> bool:
 
 
 def _in_plain_code() -> bool:
-    """True if the caller of the function is ordinary code, for which values are waited for."""
+    """True if the caller of the function is ordinary code, for which values are waited for.
+
+    Compiled code cannot say it with the call: in a body also ``map(f, words)``, a ``partial``, a
+    property and ``doc[0]`` call prompt functions, where no call of them is written.
+    """
     code = sys._getframe(2).f_code
     return not is_compiled(code) and id(code) not in KEEPING
 
