@@ -33,14 +33,9 @@ class Survey:
     @property
     def aliases(self) -> dict[str, ast.expr]:
         """The function's own names that are bound once, to what another name stands for."""
-        return dict(self._once(ast.Name | ast.Attribute))
+        return dict(self.once(ast.Name | ast.Attribute))
 
-    @property
-    def lambdas(self) -> set[str]:
-        """The function's own names that are bound once, to a lambda."""
-        return {name for name, _ in self._once(ast.Lambda)}
-
-    def _once(self, kind: type | UnionType) -> Iterator[tuple[str, ast.expr]]:
+    def once(self, kind: type | UnionType) -> Iterator[tuple[str, ast.expr]]:
         """The function's own names that are bound once, to an expression of that *kind*."""
         times = Counter(name for name, _ in self.bindings)
         for name, value in self.bindings:
@@ -118,12 +113,9 @@ def _bind_target(
     result.assign([node.target], node.value, rooted)
 
 
-def _loop(node: ast.For | ast.comprehension, rooted: bool, result: Survey) -> None:
-    result.assign([node.target], element_of(node.iter), rooted)
-
-
-def _async_loop(node: ast.AsyncFor, rooted: bool, result: Survey) -> None:
-    result.assign([node.target], None, rooted)
+def _loop(node: ast.For | ast.AsyncFor | ast.comprehension, rooted: bool, result: Survey) -> None:
+    element = None if isinstance(node, ast.AsyncFor) else element_of(node.iter)
+    result.assign([node.target], element, rooted)
 
 
 def _with(node: ast.withitem, rooted: bool, result: Survey) -> None:
@@ -131,20 +123,16 @@ def _with(node: ast.withitem, rooted: bool, result: Survey) -> None:
         result.assign([node.optional_vars], None, rooted)
 
 
-def _named(node: ast.ClassDef | ast.MatchAs | ast.MatchStar, rooted: bool, result: Survey) -> None:
+def _named(
+    node: ast.ClassDef | ast.MatchAs | ast.MatchStar | ast.ExceptHandler,
+    rooted: bool,
+    result: Survey,
+) -> None:
     result.bind(node.name, None, rooted)
 
 
 def _rest(node: ast.MatchMapping, rooted: bool, result: Survey) -> None:
     result.bind(node.rest, None, rooted)
-
-
-def _handler(node: ast.ExceptHandler, rooted: bool, result: Survey) -> None:
-    result.bind(node.name, None, rooted)
-
-
-def _alias(node: ast.alias, rooted: bool, result: Survey) -> None:
-    result.bind(node.asname or node.name.partition(".")[0], None, rooted)
 
 
 def _declared(node: ast.Global | ast.Nonlocal, rooted: bool, result: Survey) -> None:
@@ -167,13 +155,15 @@ _READERS: dict[type[ast.AST], Callable[..., None]] = {
     ast.NamedExpr: _bind_target,
     ast.For: _loop,
     ast.comprehension: _loop,
-    ast.AsyncFor: _async_loop,
+    ast.AsyncFor: _loop,
     ast.withitem: _with,
     ast.MatchAs: _named,
     ast.MatchStar: _named,
     ast.MatchMapping: _rest,
-    ast.ExceptHandler: _handler,
-    ast.alias: _alias,
+    ast.ExceptHandler: _named,
+    ast.alias: lambda node, rooted, result: result.bind(
+        node.asname or node.name.partition(".")[0], None, rooted
+    ),
     ast.Global: _declared,
     ast.Nonlocal: _declared,
     ast.Yield: _yield,

@@ -11,8 +11,7 @@ than the most. Calls on other prompts (of functions that begin a new one, or a c
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
@@ -157,9 +156,14 @@ class _Counter:
         one_round = begin
         if count is None:
             count, one_round = inf, lambda rest: begin(rest) | after
-        with self._trying_out() as far:
-            low = _least_added(one_round, far)
-            high = _most_added(one_round, far)
+        # While it tries, nothing is noted of the calls that are met. The loops around it try with
+        # smaller numbers, so that it can tell its own from theirs.
+        self._far *= _FARTHER
+        try:
+            low = _least_added(one_round, self._far)
+            high = _most_added(one_round, self._far)
+        finally:
+            self._far //= _FARTHER
 
         def before(rounds: float, rest: _Left) -> _Left:
             return _Left(low(rounds, rest.low), high(rounds, rest.high)) if rounds else rest
@@ -167,18 +171,6 @@ class _Counter:
         # For the calls inside: what comes behind the first round, the last one, or any between.
         one_round(after | before(count - 1, after))
         return before(count, after)
-
-    @contextmanager
-    def _trying_out(self) -> Iterator[int]:
-        """Meanwhile nothing is noted of the calls that are met. Returns a number to try with.
-
-        The loops around it try with smaller ones, so that it can tell its own from theirs.
-        """
-        self._far *= _FARTHER
-        try:
-            yield self._far
-        finally:
-            self._far //= _FARTHER
 
     def _try(self, node: ast.Try, ways: _Ways) -> _Left:
         end, outer = node.finalbody, ways
@@ -283,16 +275,23 @@ class _Counter:
     # Calls
 
     def _call(self, node: ast.Call, rest: _Left) -> _Left:
-        return self._parts(node, self._asked(node, rest))
-
-    def _asked(self, node: ast.Call, rest: _Left) -> _Left:
         kind = self._callees.kind(node.func)
         if kind in ASKING:
             self._note(node, rest)
-            return rest.after(1, inf if self._takes_several(node) else 1)
-        if kind == "program":
-            return rest.after(*self._of_program(node))
-        return rest.after(0, inf) if self._callees.may_ask(node) else rest
+            options = {keyword.arg for keyword in node.keywords}
+            is_one = self._callees.name(node.func) == "gen" and not options & _SEVERAL
+            rest = rest.after(1, 1 if is_one else inf)
+        elif kind == "program":  # the calls that it makes on the prompt of its caller
+            ctx = self._callees.ctx(node.func)
+            is_sure = not any(keyword.arg in _ELSEWHERE for keyword in node.keywords)
+            if not is_sure or ctx in ("", "same"):
+                counts = self._callees.counts(node.func) if is_sure else None
+                low, high = (0, None) if counts is None else counts.total
+                self.models |= counts.models if counts is not None else frozenset()
+                rest = rest.after(low, inf if high is None else high)
+        elif self._callees.may_ask(node):
+            rest = rest.after(0, inf)
+        return self._parts(node, rest)
 
     def _note(self, node: ast.Call, rest: _Left) -> None:
         """Note the calls that come after a call of a model; an error may skip some."""
@@ -308,23 +307,6 @@ class _Counter:
         for handled in self._handlers:
             rest = _Left(min(rest.low, handled.low), rest.high)
         self.after[node.lineno] = self.after.get(node.lineno, rest) | rest
-
-    def _takes_several(self, node: ast.Call) -> bool:
-        options = {keyword.arg for keyword in node.keywords}
-        return self._callees.name(node.func) != "gen" or bool(options & _SEVERAL)
-
-    def _of_program(self, node: ast.Call) -> tuple[float, float]:
-        """The calls that a prompt function makes on the prompt of its caller."""
-        ctx = self._callees.ctx(node.func)
-        if any(keyword.arg in _ELSEWHERE for keyword in node.keywords):
-            return 0, inf
-        if ctx and ctx != "same":
-            return 0, 0
-        counts = self._callees.counts(node.func)
-        if counts is None:
-            return 0, inf
-        self.models |= counts.models
-        return counts.total.least, inf if counts.total.most is None else counts.total.most
 
     def asks_later(self, body: Iterable[ast.AST]) -> bool:
         """True if a function inside of *body* may ask a model: nobody knows when it is called."""

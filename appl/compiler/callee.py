@@ -1,23 +1,32 @@
 """Classifies the target of a call: one of appl's own functions, a prompt function, or any other.
 
-Invariant: recognised by object wherever an object can be had, by name only where none can.
+Invariant: recognised by object wherever an object can be had, by name only where none can. Nothing
+is run to find out.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
+import sys
 from collections import ChainMap, Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 
 from appl.compiler.bindings import Survey
 from appl.compiler.hooks import program_of
 from appl.compiler.ir import CallCounts
-from appl.compiler.names import UNKNOWN, FunctionNames, is_ppl, origin, outer_names
-from appl.compiler.reach import may_reach
+from appl.compiler.names import (
+    UNKNOWN,
+    FunctionNames,
+    is_ppl,
+    module_member,
+    origin,
+    outer_names,
+)
 from appl.compiler.source import Module
 
 _ROLES = ("AIRole", "UserRole", "SystemRole", "ToolRole")
@@ -131,9 +140,8 @@ class Callees:
                 return _BY_ORIGIN[func.id]
             hidden = self.names.is_open(func.id) and func.id not in self.local
             return "unknown" if hidden else "plain"
-        return self._of_attribute(func) if isinstance(func, ast.Attribute) else "unknown"
-
-    def _of_attribute(self, func: ast.Attribute) -> str:
+        if not isinstance(func, ast.Attribute):
+            return "unknown"
         if func.attr in STORES:
             return "stores"
         receiver = isinstance(func.value, ast.Name) and func.value.id in ("self", "cls")
@@ -180,9 +188,56 @@ def _ctx_of(program: object) -> str:
     return str(getattr(program_of(program), "ctx", ""))
 
 
+_MOST = 500
+"""Functions that are looked at."""
+_ELSEWHERE = sys.stdlib_module_names | {"appl", "appl_backends"}
+"""Packages whose functions ask no model; those of installed packages ask none either."""
+_MAKERS = ("__new__", "__init__", "__post_init__")
+
+
 def may_ask(value: object) -> bool:
-    """True if a function that is no prompt function may ask a model."""
-    return may_reach(value, lambda member: is_program(member) or _published(member) in ASKING)
+    """True if a function that is no prompt function may ask a model, by the names in its code."""
+    makers = [vars(value).get(name) for name in _MAKERS] if isinstance(value, type) else [value]
+    todo, visited = makers, set[CodeType]()
+    while todo and len(visited) < _MOST:
+        for function in _functions(todo.pop()):
+            if function.__code__ in visited:
+                continue
+            visited.add(function.__code__)
+            named = list(_named(function))
+            if any(is_program(member) or _published(member) in ASKING for member in named):
+                return True
+            todo += named
+    return False
+
+
+def _functions(value: object) -> Iterator[FunctionType]:
+    """The functions of the user's own code that a call of *value* may run."""
+    while isinstance(value, functools.partial | MethodType | staticmethod | classmethod):
+        value = value.func if isinstance(value, functools.partial) else value.__func__
+    if isinstance(value, FunctionType):
+        if _is_own(value.__module__, value.__code__.co_filename):
+            yield value
+        return
+    kind = value if isinstance(value, type) else type(value)
+    if _is_own(kind.__module__, ""):
+        yield from (var for var in vars(kind).values() if isinstance(var, FunctionType))
+
+
+def _is_own(module: object, file: str) -> bool:
+    return str(module).partition(".")[0] not in _ELSEWHERE and "site-packages" not in file
+
+
+def _named(function: FunctionType) -> Iterator[object]:
+    """The objects that the code of *function*, and the code inside it, names."""
+    outer, codes = outer_names(function), [function.__code__]
+    for code in codes:  # which grows by the code inside
+        codes += filter(inspect.iscode, code.co_consts)
+        for name in (*code.co_names, *code.co_freevars):
+            value = outer.get(name, UNKNOWN)
+            yield value
+            if isinstance(value, ModuleType):
+                yield from (module_member(value, member) for member in code.co_names)
 
 
 def lasting_names(f: FunctionType) -> Mapping[str, object]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import ast
 import inspect
 import warnings
-from collections.abc import Iterable
-from types import CodeType, FunctionType
+from types import CodeType
 
 from appl.compiler.hooks import HOOK_NAMES, PLACEHOLDER, Hooks
 from appl.compiler.lower import Lowered
 from appl.compiler.nodes import at, copied
-from appl.compiler.source import Def, FunctionSource, first_line, is_remembered, remember, stale
+from appl.compiler.source import FunctionSource, first_line, is_remembered, remember, stale
 from appl.compiler.trees import FUTURES
 
 _FACTORY = "⟨factory⟩"
@@ -26,7 +25,10 @@ _TOO_NESTED = (
 
 
 def assemble(lowered: Lowered, definition: FunctionSource, user: CodeType) -> CodeType:
-    """The code of the lowered function, with a placeholder where the hooks are to be."""
+    """The code of the lowered function, with a placeholder where the hooks are to be.
+
+    The ``@ppl`` functions inside it are remembered, to find their source without the file.
+    """
     module = _module(lowered, definition, user)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the import of the file has shown them already
@@ -42,8 +44,23 @@ def assemble(lowered: Lowered, definition: FunctionSource, user: CodeType) -> Co
     for name in (definition.owner, lowered.node.name):
         code = _inside(code, name) if name else code
     code = _renamed(code, code.co_qualname, user.co_qualname)
-    _check_same(code, user)
-    _remember_nested(code, lowered, definition)
+    # The loaded function must have all names of the new code; tools may have added more.
+    count = user.co_argcount + user.co_kwonlyargcount
+    if not (
+        set(code.co_names) - HOOK_NAMES <= set(user.co_names)
+        and set(code.co_freevars) <= set(user.co_freevars)
+        and code.co_varnames[:count] == user.co_varnames[:count]
+    ):
+        raise stale(user)
+    nested = {(first_line(inner.node), inner.node.name): inner for inner in lowered.nested}
+    todo = [code] if nested else []
+    while todo:
+        for constant in todo.pop().co_consts:
+            if isinstance(constant, CodeType):
+                todo.append(constant)
+                inner = nested.get((constant.co_firstlineno, constant.co_name))
+                if inner is not None:
+                    remember(constant, inner)
     return code
 
 
@@ -57,7 +74,11 @@ def place(code: CodeType, hooks: Hooks) -> CodeType:
     for constant in code.co_consts:
         if isinstance(constant, str) and constant == PLACEHOLDER:
             constants.append(hooks)
-        elif isinstance(constant, CodeType) and _belongs(constant):
+        elif (
+            isinstance(constant, CodeType)
+            and constant.co_flags & inspect.CO_OPTIMIZED
+            and not is_remembered(constant)
+        ):
             constants.append(place(constant, hooks))
         else:
             constants.append(constant)
@@ -66,42 +87,35 @@ def place(code: CodeType, hooks: Hooks) -> CodeType:
     return code.replace(co_consts=tuple(constants))
 
 
-def _belongs(code: CodeType) -> bool:
-    """True if nested *code* was lowered with the function around it."""
-    return bool(code.co_flags & inspect.CO_OPTIMIZED) and not is_remembered(code)
-
-
-def function_like(f: FunctionType, code: CodeType) -> FunctionType:
-    """A function that is *f* in everything but its code."""
-    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-    closure = tuple(cells[name] for name in code.co_freevars)
-    new = FunctionType(code, f.__globals__, f.__name__, f.__defaults__, closure)
-    new.__kwdefaults__ = f.__kwdefaults__
-    new.__qualname__, new.__module__, new.__doc__ = f.__qualname__, f.__module__, f.__doc__
-    new.__dict__.update(f.__dict__)
-    _copy_annotations(f, new)
-    return new
-
-
-def _copy_annotations(f: FunctionType, new: FunctionType) -> None:
-    if hasattr(f, "__type_params__"):
-        new.__type_params__ = f.__type_params__  # type: ignore[attr-defined]
-    if hasattr(f, "__annotate__"):  # Python 3.14: not evaluated before somebody asks
-        new.__annotate__ = f.__annotate__  # type: ignore[attr-defined]
-    else:
-        new.__annotations__ = f.__annotations__
-
-
 def _module(lowered: Lowered, origin: FunctionSource, user: CodeType) -> ast.Module:
-    """``def ⟨factory⟩(free variables): class Owner: def f``, all on the user's lines."""
-    definition: ast.stmt = _bare(lowered.node)
+    """``def ⟨factory⟩(free variables): class Owner: def f``, all on the user's lines.
+
+    The ``def`` is without the parts that are evaluated outside it: only its code is needed. Code
+    begins at the line of the first decorator, so a constant keeps that line.
+    """
+    node = lowered.node
+    bare: dict[str, object] = {
+        name: [_unannotated(arg) for arg in getattr(node.args, name)]
+        for name in ("posonlyargs", "args", "kwonlyargs")
+    }
+    for name in ("vararg", "kwarg"):
+        bare[name] = (arg := getattr(node.args, name)) and _unannotated(arg)
+    bare |= {"defaults": [], "kw_defaults": [None] * len(node.args.kwonlyargs)}
+    holders = [at(decorator, ast.Constant(value=None)) for decorator in node.decorator_list[:1]]
+    types: dict[str, object] = {"type_params": []} if hasattr(node, "type_params") else {}
+    definition: ast.stmt = copied(
+        node, args=copied(node.args, **bare), returns=None, decorator_list=holders, **types
+    )
     if origin.owner:
         owner = ast.ClassDef(
             name=origin.owner, bases=[], keywords=[], body=[definition], decorator_list=[]
         )
         definition = at(lowered.node, owner)
     free = [name for name in user.co_freevars if name != "__class__" or not origin.owner]
-    parameters = _no_arguments(at(lowered.node, ast.arg(arg=name)) for name in free)
+    args = [at(lowered.node, ast.arg(arg=name)) for name in free]
+    parameters = ast.arguments(
+        posonlyargs=[], args=args, kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
     factory = ast.FunctionDef(name=_FACTORY, args=parameters, body=[], decorator_list=[])
     outermost = origin.owner or lowered.node.name
     if outermost not in free:  # to the function, its own name or its class's is a global one
@@ -110,32 +124,8 @@ def _module(lowered: Lowered, origin: FunctionSource, user: CodeType) -> ast.Mod
     return ast.Module(body=[at(lowered.node, factory)], type_ignores=[])
 
 
-def _bare(node: Def) -> Def:
-    """The ``def`` without the parts that are evaluated outside it: only its code is needed.
-
-    Code begins at the line of the first decorator, so a constant keeps that line.
-    """
-    args = node.args
-    changes: dict[str, object] = {
-        name: [_unannotated(arg) for arg in getattr(args, name)]
-        for name in ("posonlyargs", "args", "kwonlyargs")
-    }
-    for name in ("vararg", "kwarg"):
-        changes[name] = (arg := getattr(args, name)) and _unannotated(arg)
-    changes |= {"defaults": [], "kw_defaults": [None] * len(args.kwonlyargs)}
-    holders = [at(decorator, ast.Constant(value=None)) for decorator in node.decorator_list[:1]]
-    types: dict[str, object] = {"type_params": []} if hasattr(node, "type_params") else {}
-    return copied(node, args=copied(args, **changes), returns=None, decorator_list=holders, **types)
-
-
 def _unannotated(arg: ast.arg) -> ast.arg:
     return copied(arg, annotation=None) if arg.annotation is not None else arg
-
-
-def _no_arguments(parameters: Iterable[ast.arg]) -> ast.arguments:
-    return ast.arguments(
-        posonlyargs=[], args=list(parameters), kwonlyargs=[], kw_defaults=[], defaults=[]
-    )
 
 
 def _inside(code: CodeType, name: str) -> CodeType:
@@ -156,31 +146,3 @@ def _renamed(code: CodeType, prefix: str, wanted: str) -> CodeType:
     if name == prefix or name.startswith(prefix + "."):
         name = wanted + name[len(prefix) :]
     return code.replace(co_consts=constants, co_qualname=name)
-
-
-def _check_same(code: CodeType, user: CodeType) -> None:
-    """Checks that the loaded function has all names of *code*; tools may have added more."""
-    named = set(code.co_names) - HOOK_NAMES
-    count = user.co_argcount + user.co_kwonlyargcount
-    same = (
-        named <= set(user.co_names)
-        and set(code.co_freevars) <= set(user.co_freevars)
-        and code.co_varnames[:count] == user.co_varnames[:count]
-    )
-    if not same:
-        raise stale(user)
-
-
-def _remember_nested(code: CodeType, lowered: Lowered, origin: FunctionSource) -> None:
-    """Remembers the ``@ppl`` functions inside *code*, to find their source without the file."""
-    wanted = {
-        (first_line(function.node), function.node.name): function for function in lowered.nested
-    }
-    todo = [code] if wanted else []
-    while todo:
-        for constant in todo.pop().co_consts:
-            if isinstance(constant, CodeType):
-                todo.append(constant)
-                definition = wanted.get((constant.co_firstlineno, constant.co_name))
-                if definition is not None:
-                    remember(constant, definition)

@@ -14,12 +14,14 @@ from typing import Any
 from appl.compiler.source import SourceFile
 
 _TRIPLE = re.compile(r"[a-zA-Z]{0,2}(\"\"\"|''')")
-_INDENT = re.compile(r"[ \t]*")
 
 
 def is_triple_quoted(node: ast.expr, source: SourceFile) -> bool:
     """True if the string at *node* begins with three quotes in the source."""
-    return _TRIPLE.match(source.starts_at(node)) is not None
+    if node.lineno > len(source.lines):
+        return False
+    line = source.lines[node.lineno - 1].encode()
+    return _TRIPLE.match(line[node.col_offset :].decode(errors="replace")) is not None
 
 
 def text_of(node: ast.Constant, source: SourceFile) -> str:
@@ -41,7 +43,8 @@ def parts_of(node: Any, source: SourceFile) -> list[Any]:
 
 def dedented(parts: Sequence[str | None]) -> list[str | None]:
     """The constant parts of one string without its margin; ``None`` stands for a hole."""
-    mark = next(mark for mark in map(chr, range(1, 1 << 16)) if not _holds(parts, mark))
+    constant = "".join(part for part in parts if part is not None)
+    mark = next(mark for mark in map(chr, range(1, 1 << 16)) if mark not in constant)
     whole = cleaned("".join(mark if part is None else part for part in parts))
     result: list[str | None] = []
     for index, text in enumerate(whole.split(mark)):
@@ -54,7 +57,10 @@ def dedented(parts: Sequence[str | None]) -> list[str | None]:
 
 def cleaned(text: str) -> str:
     """*text* as ``inspect.cleandoc`` has it, but for tabs behind the margin."""
-    lines = [_untabbed(line) for line in text.split("\n")]
+    lines = []
+    for line in text.split("\n"):
+        rest = line.lstrip(" \t")
+        lines.append(line[: len(line) - len(rest)].expandtabs() + rest)
     widths = [len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()]
     margin = min(widths, default=0)
     lines = [lines[0].lstrip(), *(line[margin:] if line.strip() else "" for line in lines[1:])]
@@ -63,13 +69,3 @@ def cleaned(text: str) -> str:
     while lines and not lines[0]:
         lines.pop(0)
     return "\n".join(lines)
-
-
-def _untabbed(line: str) -> str:
-    indent = _INDENT.match(line)
-    width = indent.end() if indent else 0
-    return line[:width].expandtabs() + line[width:]
-
-
-def _holds(parts: Sequence[str | None], mark: str) -> bool:
-    return any(mark in part for part in parts if part is not None)

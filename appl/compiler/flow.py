@@ -151,44 +151,38 @@ class Sketch:
         """The graph, with nodes numbered in program order and without empty regions."""
         order = sorted(range(len(self.drafts)), key=lambda number: self.drafts[number].order)
         places = {number: place for place, number in enumerate(order)}
-        used = self._used_regions()
+        around = {0}
+        for draft in self.drafts:
+            region: int | None = draft.region
+            while region is not None:
+                around.add(region)
+                region = self.regions[region].parent
+        used: dict[int | None, int] = {number: at for at, number in enumerate(sorted(around))}
         regions = tuple(
             replace(region, id=used[region.id], parent=used.get(region.parent))
             for region in self.regions
             if region.id in used
         )
-        nodes = tuple(self._node(places, used, number) for number in order)
-        return Graph(name, file, line, last_line, kind, regions, nodes, rebound)
-
-    def _used_regions(self) -> dict[int | None, int]:
-        used = {0}
-        for draft in self.drafts:
-            region: int | None = draft.region
-            while region is not None:
-                used.add(region)
-                region = self.regions[region].parent
-        return {number: place for place, number in enumerate(sorted(used))}
-
-    def _node(self, places: dict[int, int], used: dict[int | None, int], number: int) -> Node:
-        draft = self.drafts[number]
-        inputs = tuple(sorted(places[source] for source in draft.inputs))
-        prompt = tuple(sorted(places[source] for source in draft.prompt))
-        line, column = draft.place.lineno, draft.place.col_offset
-        region = used[draft.region]
-        end = draft.place.end_lineno or line, draft.place.end_col_offset or column
-        return Node(
-            places[number],
-            draft.op,
-            draft.label,
-            line,
-            column,
-            inputs,
-            prompt,
-            region,
-            draft.parts,
-            draft.role,
-            end,
-            draft.callee,
-            draft.over,
-            draft.ctx,
-        )
+        nodes = []
+        for number in order:
+            draft = self.drafts[number]
+            at = draft.place
+            nodes.append(
+                Node(
+                    places[number],
+                    draft.op,
+                    draft.label,
+                    at.lineno,
+                    at.col_offset,
+                    tuple(sorted(places[source] for source in draft.inputs)),
+                    tuple(sorted(places[source] for source in draft.prompt)),
+                    used[draft.region],
+                    draft.parts,
+                    draft.role,
+                    (at.end_lineno or at.lineno, at.end_col_offset or at.col_offset),
+                    draft.callee,
+                    draft.over,
+                    draft.ctx,
+                )
+            )
+        return Graph(name, file, line, last_line, kind, regions, tuple(nodes), rebound)

@@ -68,7 +68,7 @@ class _Builder:
         self.functions: dict[str, tuple[Provenance, frozenset[int]]] = {}
         self.texts: dict[str, str] = {}
         self.returned: list[Provenance] | None = None  # what a nested function returns
-        callees.local |= survey(function.node).lambdas
+        callees.local |= {name for name, _ in survey(function.node).once(ast.Lambda)}
 
     def parameters(self, node: Def) -> None:
         for label, arg in _parameters(node.args):
@@ -147,7 +147,8 @@ class _Builder:
                 text += piece
                 parts.append(piece)
                 continue
-            if text and self._sees_prompt(piece.value):
+            calls = (inner for inner in ast.walk(piece.value) if isinstance(inner, ast.Call))
+            if text and any(self.callees.kind(call.func) in _SAID for call in calls):
                 op = "say" if value.ids else "text"
                 self._add(op, node, _shown(text), value, part, tuple(parts))
                 text, value, part, parts = "", NOTHING, part + 1, []
@@ -164,10 +165,6 @@ class _Builder:
         """Note the text of *node* if it is a name from outside that stands for one."""
         if isinstance(text := self.callees.names.object_of(node), str):
             self.texts[_code(node)] = text
-
-    def _sees_prompt(self, node: ast.expr) -> bool:
-        calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
-        return any(self.callees.kind(call.func) in _SAID for call in calls)
 
     def _add(
         self,
@@ -466,9 +463,6 @@ class _Builder:
     def _starred(self, node: ast.Starred) -> Provenance:
         return self.used(node.value, "iteration")
 
-    def _await(self, node: ast.Await) -> Provenance:
-        return self.wait(self.value(node.value), node, "await")
-
     def _yield(self, node: ast.Yield | ast.YieldFrom) -> Provenance:
         value = self.value(node.value) if node.value is not None else NOTHING
         number = self.node("yield", node, _code(node.value) if node.value else "", value)
@@ -518,36 +512,28 @@ class _Builder:
         if kind == "stores" and isinstance(node.func, ast.Attribute):
             self._hold(node.func.value, self._union(values))
             return self.state.names.get(getattr(node.func.value, "id", ""), NOTHING)
-        return self._ordinary(node, values)
+        # Any other function gets finished values; one that is defined inside may also say text.
+        function = self.functions.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        if function is None:
+            return self._passed(node, values).held()
+        self.state.prompt |= function[1]
+        return function[0] | self._passed(node, values)
 
     def _started(self, kind: str, node: ast.Call, arguments: Provenance) -> Provenance:
         ctx = self.callees.ctx(node.func) if kind == "program" else ""
         number = self.node(kind, node, _code(node), arguments, prompted=ctx != "new")
         draft = self.sketch.drafts[number]
-        draft.callee, draft.over = self._callee(kind, node)
         draft.ctx = ctx
+        if kind == "program":
+            draft.callee = self.callees.written(node.func)
+        elif kind in ("call", "map") and node.args and not isinstance(node.args[0], ast.Starred):
+            draft.callee = self.callees.written(node.args[0])
+            if kind == "map" and len(node.args) > 1:
+                draft.over = ast.unparse(node.args[1])
         self.state.waited -= {number}
         if ctx == "same":
             self.state.prompt = frozenset({number})
         return Provenance(frozenset({number}), kind != "map")
-
-    def _callee(self, kind: str, node: ast.Call) -> tuple[str, str]:
-        """The function that a call starts, and the items it is started for."""
-        if kind == "program":
-            return self.callees.written(node.func), ""
-        if kind in ("call", "map") and node.args and not isinstance(node.args[0], ast.Starred):
-            over = ast.unparse(node.args[1]) if kind == "map" and len(node.args) > 1 else ""
-            return self.callees.written(node.args[0]), over
-        return "", ""
-
-    def _ordinary(self, node: ast.Call, values: list[ast.expr]) -> Provenance:
-        """The value of a call of any other function, which gets finished values."""
-        func = node.func
-        function = self.functions.get(func.id) if isinstance(func, ast.Name) else None
-        if function is None:
-            return self._passed(node, values).held()
-        self.state.prompt |= function[1]
-        return function[0] | self._passed(node, values)
 
     def _passed(self, node: ast.Call, values: list[ast.expr]) -> Provenance:
         """The arguments of an ordinary function, after a wait for them."""
@@ -607,7 +593,7 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[[_Builder, Any], Provenance]] = {
     ast.Attribute: _Builder._attribute,
     ast.Subscript: _Builder._subscript,
     ast.Starred: _Builder._starred,
-    ast.Await: _Builder._await,
+    ast.Await: lambda builder, node: builder.wait(builder.value(node.value), node, "await"),
     ast.Yield: _Builder._yield,
     ast.YieldFrom: _Builder._yield,
     ast.ListComp: _Builder._comprehension,

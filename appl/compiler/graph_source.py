@@ -57,11 +57,9 @@ def graph_of(target: object) -> Graph:
     if match is None:
         paths = [function.path for function in module.functions.values()]
         raise SourceUnavailable(f"no function {path} in {file}{nearest(path, paths)}")
-    return graph_of_source(match, static_names(module), _static_kind(match))
-
-
-def _static_kind(function: FunctionSource) -> Kind:
-    is_async = isinstance(function.node, ast.AsyncFunctionDef)
-    if survey(function.node).yields:
-        return "asyncgen" if is_async else "generator"
-    return "async" if is_async else "sync"
+    is_async = isinstance(match.node, ast.AsyncFunctionDef)
+    if survey(match.node).yields:
+        kind: Kind = "asyncgen" if is_async else "generator"
+    else:
+        kind = "async" if is_async else "sync"
+    return graph_of_source(match, static_names(module), kind)

@@ -199,32 +199,25 @@ def verify(graph: Graph) -> Graph:
         _require(region.parent is None or region.parent < index, f"region {index} precedes")
     for index, node in enumerate(graph.nodes):
         _require(node.id == index, f"node {node.id} at place {index}")
-        _verify_node(graph, node)
+        name = f"%{node.id} {node.op}"
+        _require(node.op in OPS, f"{name}: unknown op")
+        op = OPS[node.op]
+        _require(graph.line <= node.line <= graph.last_line, f"{name}: line {node.line} is outside")
+        _require(0 <= node.region < len(graph.regions), f"{name}: no region {node.region}")
+        _require(bool(node.inputs) or not op.needs_input, f"{name}: needs an input")
+        on_prompt = op.reads or op.adds
+        _require(on_prompt or not node.prompt, f"{name}: has nothing to do with the prompt")
+        _require(op.name != "param" or node.region == 0, f"{name}: belongs to the whole body")
+        around = {region.id for region in graph.within(node.region)}
+        for other in node.inputs + node.prompt:
+            _require(0 <= other < len(graph.nodes), f"{name}: no node {other}")
+            if other >= node.id:  # its value comes back in a loop, or in a function called again
+                shared = (r for r in graph.within(graph.nodes[other].region) if r.id in around)
+                comes_back = any(region.kind in ("loop", "function") for region in shared)
+                _require(comes_back, f"{name}: %{other} comes later")
+        for other in node.prompt:
+            _require(OPS[graph.nodes[other].op].adds, f"{name}: %{other} adds nothing to a prompt")
     return graph
-
-
-def _verify_node(graph: Graph, node: Node) -> None:
-    name = f"%{node.id} {node.op}"
-    _require(node.op in OPS, f"{name}: unknown op")
-    op = OPS[node.op]
-    _require(graph.line <= node.line <= graph.last_line, f"{name}: line {node.line} is outside")
-    _require(0 <= node.region < len(graph.regions), f"{name}: no region {node.region}")
-    _require(bool(node.inputs) or not op.needs_input, f"{name}: needs an input")
-    _require(op.reads or op.adds or not node.prompt, f"{name}: has nothing to do with the prompt")
-    _require(op.name != "param" or node.region == 0, f"{name}: belongs to the whole body")
-    for other in node.inputs + node.prompt:
-        _require(0 <= other < len(graph.nodes), f"{name}: no node {other}")
-        earlier = other < node.id
-        _require(earlier or _may_come_back(graph, node, other), f"{name}: %{other} comes later")
-    for other in node.prompt:
-        _require(OPS[graph.nodes[other].op].adds, f"{name}: %{other} adds nothing to a prompt")
-
-
-def _may_come_back(graph: Graph, node: Node, other: int) -> bool:
-    """True if a later node's value can reach *node*: in a loop, or in a function called again."""
-    around = {region.id for region in graph.within(node.region)}
-    shared = (r for r in graph.within(graph.nodes[other].region) if r.id in around)
-    return any(region.kind in ("loop", "function") for region in shared)
 
 
 def _require(condition: bool, message: str) -> None:

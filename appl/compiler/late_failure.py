@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from appl.compiler.lint import check_text
-from appl.compiler.rules import LintFinding
 from appl.compiler.unprotected_calls import NAME
 
 _CALL = re.compile(r"in call (/\S+?)(?:, (.+):\d+)?")
@@ -22,16 +21,12 @@ def passed_by(notes: Iterable[str], files: Iterable[str]) -> str:
     if called is None:
         return ""
     names = {part.rpartition(".")[0] for part in called[1].split("/")}
-    for finding in _findings({*files, called[2] or ""}):
-        if re.match(r"`(\w+)\(", finding.message)[1] in names:  # type: ignore[index]
-            return f"{finding.file}:{finding.line}: {finding.message}; {finding.hint}"
-    return ""
-
-
-def _findings(files: Iterable[str]) -> Iterator[LintFinding]:
-    for file in sorted(files):
+    for file in sorted({*files, called[2] or ""}):
         try:
             text = Path(file).read_text("utf-8")
         except (OSError, ValueError):
             continue
-        yield from check_text(file, text, select=[NAME])
+        for finding in check_text(file, text, select=[NAME]):
+            if re.match(r"`(\w+)\(", finding.message)[1] in names:  # type: ignore[index]
+                return f"{finding.file}:{finding.line}: {finding.message}; {finding.hint}"
+    return ""

@@ -53,9 +53,6 @@ class _Ignore:
     names: tuple[str, ...]
     used: set[str] = field(default_factory=set)
 
-    def covers(self, finding: LintFinding) -> bool:
-        return not self.names or finding.rule in self.names
-
 
 def check_text(
     file: str,
@@ -117,7 +114,11 @@ def _hint(lines: Sequence[str], error: SyntaxError) -> str:
 
 def _findings(module: Module, fixes: Collection[str]) -> Iterator[LintFinding]:
     outer = static_names(module)
-    prompted = _prompted(module, FunctionNames(Survey(), outer))
+    names = FunctionNames(Survey(), outer)
+    prompted: dict[str | None, list[FunctionSource]] = {}  # by class, and those outside classes
+    for function in module.functions.values():
+        if any(is_ppl(decorator, names) for decorator in function.node.decorator_list):
+            prompted.setdefault(function.owner, []).append(function)
     facts = Facts.of(module, {function.path for group in prompted.values() for function in group})
     spans = [
         (function.node.lineno, function.node.end_lineno or 0)
@@ -185,15 +186,6 @@ def _innermost(facts: Facts, function: FunctionSource, decorator: ast.expr) -> N
             raise function.source.refusal(decorator, swapped(product))
 
 
-def _prompted(module: Module, names: FunctionNames) -> dict[str | None, list[FunctionSource]]:
-    """The prompt functions of each class, and those outside classes."""
-    functions: dict[str | None, list[FunctionSource]] = {}
-    for function in module.functions.values():
-        if any(is_ppl(decorator, names) for decorator in function.node.decorator_list):
-            functions.setdefault(function.owner, []).append(function)
-    return functions
-
-
 def _of_function(
     facts: Facts, function: FunctionSource, callees: Callees, decorator: ast.expr, graphs: Graphs
 ) -> Iterator[LintFinding]:
@@ -233,35 +225,31 @@ def _of_function(
 def _after_comments(
     module: Module, text: str, findings: Sequence[LintFinding]
 ) -> Iterator[LintFinding]:
-    comments = list(_comments(text))
-    starts = _statement_lines(module.tree) if comments else {}
+    comments = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        match = _COMMENT.search(token.string) if token.type == tokenize.COMMENT else None
+        if match is not None:
+            names = tuple(name.strip() for name in (match[1] or "").split(",") if name.strip())
+            comments.append(_Ignore(token.start[0], token.start[1] + 1, names))
+    # The comment on a simple statement with several lines stands on its last one.
+    ends: dict[int, int] = {}
+    for node in ast.walk(module.tree) if comments else ():
+        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
+            last = node.end_lineno or node.lineno
+            ends |= {line: last for line in range(node.lineno, last + 1)}
     for finding in findings:
-        around = {finding.line, starts.get(finding.line, finding.line)}
-        silent = [remark for remark in comments if remark.line in around and remark.covers(finding)]
+        around = {finding.line, ends.get(finding.line, finding.line)}
+        silent = [
+            remark
+            for remark in comments
+            if remark.line in around and (not remark.names or finding.rule in remark.names)
+        ]
         for comment in silent:
             comment.used.add(finding.rule)
         if not silent:
             yield finding
     for comment in comments:
         yield from _about(module.source.file, comment)
-
-
-def _comments(text: str) -> Iterator[_Ignore]:
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        match = _COMMENT.search(token.string) if token.type == tokenize.COMMENT else None
-        if match is not None:
-            names = tuple(name.strip() for name in (match[1] or "").split(",") if name.strip())
-            yield _Ignore(token.start[0], token.start[1] + 1, names)
-
-
-def _statement_lines(tree: ast.Module) -> dict[int, int]:
-    """The last line of each simple statement with several lines: a comment stands there."""
-    lines: dict[int, int] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
-            last = node.end_lineno or node.lineno
-            lines |= {line: last for line in range(node.lineno, last + 1)}
-    return lines
 
 
 def _about(file: str, comment: _Ignore) -> Iterator[LintFinding]:

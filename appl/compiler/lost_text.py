@@ -16,7 +16,7 @@ from appl.compiler.dedent import is_triple_quoted
 from appl.compiler.names import FunctionNames, is_ppl
 from appl.compiler.nodes import TEMPLATES, called, names_in, own_statements
 from appl.compiler.notes import assigned_text, is_message, is_text
-from appl.compiler.source import Def, FunctionSource, Module, SourceFile, parse
+from appl.compiler.source import Def, FunctionSource, Module, parse
 
 _SHOWN = 40
 
@@ -51,17 +51,17 @@ def caller_at(file: str, line: int) -> Caller | None:
         module = parse(file, lines)
     except (SyntaxError, ValueError):
         return None
-    around = [function for function in module.functions.values() if _holds(function.node, line)]
+    around = [
+        function
+        for function in module.functions.values()
+        if function.node.lineno <= line <= (function.node.end_lineno or function.node.lineno)
+    ]
     if not around:
         return None
     plain, names = plain_functions(module), FunctionNames(Survey(), static_names(module))
     innermost = max(around, key=lambda function: function.node.lineno)
     prompted = any(is_ppl(decorator, names) for decorator in innermost.node.decorator_list)
     return Caller(innermost, prompted, plain)
-
-
-def _holds(node: Def, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def plain_functions(module: Module) -> dict[str, Def]:
@@ -78,57 +78,52 @@ def plain_functions(module: Module) -> dict[str, Def]:
 def cause_of(caller: Caller) -> Cause | None:
     """The cause of a function's empty prompt; ``None`` if the source does not show it."""
     node = caller.function.node
-    for find in (_assigned, _helper, _printed, _yielded):
-        if cause := next(find(caller), None):
-            return cause
-    return _docstring(node, caller.function.source)
-
-
-def _docstring(node: Def, source: SourceFile) -> Cause | None:
-    first = node.body[0]
-    if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)):
-        return None
-    if not (isinstance(first.value.value, str) and is_triple_quoted(first.value, source)):
-        return None
-    return Cause(
-        first.value,
-        "its text stands in the docstring, which is documentation",
-        'write it as a statement in single quotes, or decorate with @ppl(docstring_as="user")',
-    )
-
-
-def _assigned(caller: Caller) -> Iterator[Cause]:
-    node = caller.function.node
-    for statement in own_statements(node):
+    statements = list(own_statements(node))
+    values = [statement.value for statement in statements if isinstance(statement, ast.Expr)]
+    for statement in statements:
         name = assigned_text(statement)
-        if name is not None and not _prompts_value(node, name):
-            yield Cause(
+        uses = (v for v in values if name in names_in(v) and called(v) != "print")
+        if name is not None and next(uses, None) is None:
+            return Cause(
                 statement,
                 f"its text is assigned to `{name}`, which says nothing",
                 f"write `{name}` on a line of its own before gen(), or the text without `{name} =`",
             )
-
-
-def _prompts_value(node: Def, name: str) -> bool:
-    """True if a statement of *node* may say the value of *name*."""
-    return any(
-        isinstance(statement, ast.Expr)
-        and name in names_in(statement.value)
-        and called(statement.value) != "print"
-        for statement in own_statements(node)
-    )
-
-
-def _helper(caller: Caller) -> Iterator[Cause]:
-    for statement in own_statements(caller.function.node):
-        name = called(statement.value) if isinstance(statement, ast.Expr) else ""
-        helper = caller.plain.get(name)
+    for value in values:
+        helper = caller.plain.get(name := called(value))
         if helper is not None and (text := bare_text(helper)) is not None:
-            yield Cause(
+            return Cause(
                 text,
                 f"its text stands in {name}(), which is no prompt function",
                 f'write @ppl(ctx="same") above `def {name}`',
             )
+    for value in values:
+        if not isinstance(value, ast.Call) or called(value) != "print":
+            continue
+        if any(map(is_text, value.args)):
+            return Cause(
+                value,
+                "its text is printed, which shows it to you and to no model",
+                f"write {_shown(value.args[0])} as a statement, without print()",
+            )
+    for value in values:
+        text = value.value if isinstance(value, ast.Yield) else None
+        if text is not None and is_text(text):
+            return Cause(
+                value,
+                "its text is yielded, which hands it to the caller",
+                f"write {_shown(text)} as a statement, without yield",
+            )
+    first = node.body[0].value if isinstance(node.body[0], ast.Expr) else None
+    if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
+        return None
+    if not is_triple_quoted(first, caller.function.source):
+        return None
+    return Cause(
+        first,
+        "its text stands in the docstring, which is documentation",
+        'write it as a statement in single quotes, or decorate with @ppl(docstring_as="user")',
+    )
 
 
 def bare_text(node: Def, *, docstring: bool = True) -> ast.expr | None:
@@ -136,22 +131,15 @@ def bare_text(node: Def, *, docstring: bool = True) -> ast.expr | None:
     for statement in own_statements(node):
         value = statement.value if isinstance(statement, ast.Expr) else None
         documents = isinstance(value, ast.Constant) and statement is node.body[0]
-        if _is_prompt_part(value) and (docstring or not documents):
+        if is_prompt_part(value) and (docstring or not documents):
             return value
     return None
 
 
-def _is_prompt_part(value: ast.expr | None) -> bool:
+def is_prompt_part(value: ast.expr | None) -> bool:
+    """True if a statement with *value* is text, or makes a message."""
     constant = isinstance(value, ast.Constant) and isinstance(value.value, str)
     return constant or isinstance(value, TEMPLATES) or is_message(value)
-
-
-def says_only(node: Def) -> bool:
-    """True if *node* consists of texts, and so was meant to say them."""
-    return all(
-        isinstance(statement, ast.Expr) and _is_prompt_part(statement.value)
-        for statement in node.body
-    )
 
 
 def textless_names(module: Module) -> dict[str, str]:
@@ -161,7 +149,10 @@ def textless_names(module: Module) -> dict[str, str]:
         for name in _stored(node):
             kinds.pop(name, None)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            kinds |= _textless_function(node)
+            names = [getattr(decorator, "func", decorator) for decorator in node.decorator_list]
+            if all(getattr(name, "attr", getattr(name, "id", "")) == "ppl" for name in names):
+                is_async = isinstance(node, ast.AsyncFunctionDef)
+                kinds[node.name] = "async function" if is_async else "function"
         elif isinstance(node, ast.ClassDef) and not (node.bases or node.keywords):
             kinds[node.name] = "class"
         elif isinstance(node, ast.Import):
@@ -171,41 +162,10 @@ def textless_names(module: Module) -> dict[str, str]:
     return kinds
 
 
-def _textless_function(node: Def) -> dict[str, str]:
-    kind = "async function" if isinstance(node, ast.AsyncFunctionDef) else "function"
-    names = [getattr(decorator, "func", decorator) for decorator in node.decorator_list]
-    is_prompted = all(getattr(name, "attr", getattr(name, "id", "")) == "ppl" for name in names)
-    return {node.name: kind} if is_prompted else {}
-
-
 def _stored(node: ast.stmt) -> Iterator[str]:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
             yield inner.id
-
-
-def _printed(caller: Caller) -> Iterator[Cause]:
-    for statement in own_statements(caller.function.node):
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(call, ast.Call) and called(call) == "print" and any(map(is_text, call.args)):
-            yield Cause(
-                call,
-                "its text is printed, which shows it to you and to no model",
-                f"write {_shown(call.args[0])} as a statement, without print()",
-            )
-
-
-def _yielded(caller: Caller) -> Iterator[Cause]:
-    for statement in own_statements(caller.function.node):
-        value = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(value, ast.Yield) and is_text(value.value):
-            text = value.value
-            assert text is not None
-            yield Cause(
-                value,
-                "its text is yielded, which hands it to the caller",
-                f"write {_shown(text)} as a statement, without yield",
-            )
 
 
 def _shown(node: ast.expr) -> str:

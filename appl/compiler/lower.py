@@ -76,7 +76,14 @@ class _Lowering:
         self.nested: list[FunctionSource] = []
         self.awaits = False  # whether an await may stand here
         self.guarded = False  # whether each statement has its answers before the next begins
-        self.receiver = _receiver(function)
+        # The first parameter of a method, whose attributes are read without a look at it.
+        node, within = function.node, function.path.split(".")[-2:-1]
+        is_static = any(
+            isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list
+        )
+        first = [*node.args.posonlyargs, *node.args.args][:1]
+        is_method = first and within == [function.owner] and not is_static
+        self.receiver = first[0].arg if is_method else ""
 
     # The frame of a function
 
@@ -93,17 +100,12 @@ class _Lowering:
             path = f"{self.function.path}.{node.name}"
             self.nested.append(replace(self.function, node=node, path=path))
             return copied(node, decorator_list=decorators, args=args)
+        documented = docstring_of(node, self.source) is not None
         with self._in_scope(isinstance(node, ast.AsyncFunctionDef)):
-            body = self._nested_body(node)
-        return copied(node, decorator_list=decorators, args=args, body=body)
-
-    def _nested_body(self, node: Def) -> list[ast.stmt]:
-        """The body of a nested function; a first string in single quotes is also prompt text."""
-        if docstring_of(node, self.source) is not None:
-            return [node.body[0], *self._body(node.body[1:])]
+            body = self._body(node.body[documented:])
         if docstring_of(node, self.source, either=True) is not None:
-            return [node.body[0], *self._body(node.body)]
-        return self._body(node.body)
+            body.insert(0, node.body[0])  # in single quotes it is prompt text, too
+        return copied(node, decorator_list=decorators, args=args, body=body)
 
     def _lambda(self, node: ast.Lambda) -> ast.Lambda:
         args = self._arguments(node.args)
@@ -139,18 +141,15 @@ class _Lowering:
         for statement in body:
             if isinstance(statement, ast.Expr):
                 lowered += self._statement_value(statement)
+            elif isinstance(statement, ast.AugAssign) and self.awaits:
+                lowered += self._augmented(statement)
             else:
-                lowered += self._statement(statement)
+                lowered.append(self.visit(statement))
             if isinstance(statement, ast.Expr) and _starts_debugger(statement.value):
                 continue
             if self.guarded and isinstance(statement, _AFTERWARDS) and may_start(statement):
                 lowered.append(self._settled(statement))
         return lowered
-
-    def _statement(self, node: ast.stmt) -> list[ast.stmt]:
-        if isinstance(node, ast.AugAssign) and self.awaits:
-            return self._augmented(node)
-        return [cast(ast.stmt, self.visit(node))]
 
     # Statements that have their answers before the next begins
 
@@ -355,7 +354,12 @@ class _Lowering:
 
     def _call(self, node: ast.Call) -> ast.expr:
         func = self.visit(node.func)
-        args = [self._argument(argument) for argument in node.args]
+        args = [
+            self._hook("items", argument, self.visit(argument))
+            if isinstance(argument, ast.GeneratorExp)
+            else self.visit(argument)
+            for argument in node.args
+        ]
         keywords = [self.visit(keyword) for keyword in node.keywords]
         if all(map(self.plain, node.args)) and all(
             self.plain(keyword.value) for keyword in keywords
@@ -367,13 +371,12 @@ class _Lowering:
         if self.awaits:
             ready = at(node, ast.Await(value=ready))
         call = at(node, ast.Call(func=ready, args=[], keywords=[]))
-        return _as_method_call(call, node.func)
-
-    def _argument(self, node: ast.expr) -> ast.expr:
-        lowered = self.visit(node)
-        if isinstance(node, ast.GeneratorExp):
-            return self._hook("items", node, lowered)
-        return cast(ast.expr, lowered)
+        method = node.func
+        if isinstance(method, ast.Attribute) and method.end_lineno != call.lineno:
+            # Python reports a call of a method on the line of the method's name.
+            call.lineno = method.end_lineno or call.lineno
+            call.col_offset = max((method.end_col_offset or 0) - len(method.attr.encode()), 0)
+        return call
 
     def _set(self, node: ast.Set) -> ast.Set:
         return copied(node, elts=[self._member(element) for element in node.elts])
@@ -387,33 +390,28 @@ class _Lowering:
         keys = [key and self._deep(key) for key in node.keys]
         return copied(node, keys=keys, values=[self.visit(value) for value in node.values])
 
-    def _list_comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> ast.AST:
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    ) -> ast.AST:
         lazy = isinstance(node, ast.GeneratorExp)
         with self.plain.inside(node.generators):
-            generators = self._generators(node.generators, lazy)
+            generators = []
+            for index, loop in enumerate(node.generators):
+                # The first iterable belongs to the outer scope, and may await.
+                outside = self.awaits and not (lazy and index)
+                with self._in_scope(outside, self.guarded and outside == self.awaits):
+                    iterated = self.visit(loop.iter) if loop.is_async else self._shallow(loop.iter)
+                with self._in_element(lazy):
+                    ifs = [self._shallow(test) for test in loop.ifs]
+                    target = self.visit(loop.target)
+                generators.append(copied(loop, iter=iterated, ifs=ifs, target=target))
             with self._in_element(lazy):
-                set_member = isinstance(node, ast.SetComp)
-                elt = self._deep(node.elt) if set_member else self.visit(node.elt)
-        return copied(node, generators=generators, elt=elt)
-
-    def _dict_comprehension(self, node: ast.DictComp) -> ast.DictComp:
-        with self.plain.inside(node.generators):
-            generators = self._generators(node.generators, False)
-            key, value = self._deep(node.key), self.visit(node.value)
-        return copied(node, generators=generators, key=key, value=value)
-
-    def _generators(self, nodes: list[ast.comprehension], lazy: bool) -> list[ast.comprehension]:
-        """Lowered generators; the first iterable belongs to the outer scope, and may await."""
-        lowered = []
-        for index, node in enumerate(nodes):
-            outside = self.awaits and not (lazy and index)
-            with self._in_scope(outside, self.guarded and outside == self.awaits):
-                iterated = self.visit(node.iter) if node.is_async else self._shallow(node.iter)
-            with self._in_element(lazy):
-                ifs = [self._shallow(test) for test in node.ifs]
-                target = self.visit(node.target)
-            lowered.append(copied(node, iter=iterated, ifs=ifs, target=target))
-        return lowered
+                if isinstance(node, ast.DictComp):
+                    parts = {"key": self._deep(node.key), "value": self.visit(node.value)}
+                else:
+                    set_member = isinstance(node, ast.SetComp)
+                    parts = {"elt": self._deep(node.elt) if set_member else self.visit(node.elt)}
+        return copied(node, generators=generators, **parts)
 
     def _in_element(self, lazy: bool) -> AbstractContextManager[None]:
         """The scope of an element inside a comprehension; a *lazy* one cannot await."""
@@ -439,10 +437,6 @@ class _Lowering:
         else:
             index = self._deep(node.slice)
         return copied(node, value=base, slice=index)
-
-    def _slice(self, node: ast.Slice) -> ast.Slice:
-        shallow = self._shallow
-        return self._same_shape(node, lower=shallow, upper=shallow, step=shallow)
 
     def _attribute(self, node: ast.Attribute) -> ast.Attribute:
         base = self.visit(node.value)
@@ -556,13 +550,15 @@ _LOWERINGS: dict[type[ast.AST], Callable[[_Lowering, Any], ast.AST]] = {
     ast.Call: _Lowering._call,
     ast.Set: _Lowering._set,
     ast.Dict: _Lowering._dict,
-    ast.ListComp: _Lowering._list_comprehension,
-    ast.SetComp: _Lowering._list_comprehension,
-    ast.GeneratorExp: _Lowering._list_comprehension,
-    ast.DictComp: _Lowering._dict_comprehension,
+    ast.ListComp: _Lowering._comprehension,
+    ast.SetComp: _Lowering._comprehension,
+    ast.GeneratorExp: _Lowering._comprehension,
+    ast.DictComp: _Lowering._comprehension,
     ast.Compare: _Lowering._compare,
     ast.Subscript: _Lowering._subscript,
-    ast.Slice: _Lowering._slice,
+    ast.Slice: lambda lowering, node: lowering._same_shape(
+        node, **dict.fromkeys(("lower", "upper", "step"), lowering._shallow)
+    ),
     ast.Attribute: _Lowering._attribute,
     ast.FormattedValue: _Lowering._formatted,
     ast.BinOp: _Lowering._binary,
@@ -571,20 +567,3 @@ _LOWERINGS: dict[type[ast.AST], Callable[[_Lowering, Any], ast.AST]] = {
     ast.IfExp: _Lowering._conditional,
     ast.Starred: _Lowering._starred,
 }
-
-
-def _as_method_call(call: ast.Call, func: ast.expr) -> ast.Call:
-    """*call* on the line of the method's name, where Python reports a call of a method."""
-    if isinstance(func, ast.Attribute) and func.end_lineno != call.lineno:
-        call.lineno = func.end_lineno or call.lineno
-        call.col_offset = max((func.end_col_offset or 0) - len(func.attr.encode()), 0)
-    return call
-
-
-def _receiver(function: FunctionSource) -> str:
-    """The first parameter of a method; an empty string for a function that is no method."""
-    node = function.node
-    static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
-    within = function.path.split(".")[-2:-1]
-    first = [*node.args.posonlyargs, *node.args.args][:1]
-    return first[0].arg if first and within == [function.owner] and not static else ""

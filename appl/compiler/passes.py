@@ -136,7 +136,20 @@ def _compiled(f: FunctionType, options: CompilerOptions) -> _Compiled:
 
 def rebuild(f: FunctionType, translated: Translated, hooks: Hooks) -> FunctionType:
     """A function that is *f* with the translated code, which reaches the runtime by *hooks*."""
-    return coding.function_like(f, translated.placed(hooks))
+    code = translated.placed(hooks)
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    new = FunctionType(code, f.__globals__, f.__name__, f.__defaults__, closure)
+    new.__kwdefaults__ = f.__kwdefaults__
+    new.__qualname__, new.__module__, new.__doc__ = f.__qualname__, f.__module__, f.__doc__
+    new.__dict__.update(f.__dict__)
+    if hasattr(f, "__type_params__"):
+        new.__type_params__ = f.__type_params__  # type: ignore[attr-defined]
+    if hasattr(f, "__annotate__"):  # Python 3.14: not evaluated before somebody asks
+        new.__annotate__ = f.__annotate__  # type: ignore[attr-defined]
+    else:
+        new.__annotations__ = f.__annotations__
+    return new
 
 
 def lowered_from(f: FunctionType, function: FunctionSource, options: CompilerOptions) -> Lowered:

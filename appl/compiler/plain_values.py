@@ -31,8 +31,13 @@ class PlainValues:
 
     def __init__(self, names: FunctionNames, survey: Survey) -> None:
         self._names = names
-        self.locals: frozenset[str] = frozenset()
-        self._rule_out(survey)
+        self.locals = frozenset(survey.rooted)
+        while spoilt := {
+            name
+            for name, value in survey.bindings
+            if name in self.locals and not self._stays_plain(value)
+        }:
+            self.locals -= spoilt
 
     def __call__(self, node: ast.expr | None) -> bool:
         """True if the value of *node* cannot be a future and cannot contain one."""
@@ -60,16 +65,6 @@ class PlainValues:
                     self.locals |= {generator.target.id}
         yield
         self.locals = before
-
-    def _rule_out(self, survey: Survey) -> None:
-        """Start with all local names and remove those whose value may hold a future."""
-        candidates = survey.rooted
-        while True:
-            self.locals = frozenset(candidates)
-            spoilt = {name for name, value in survey.bindings if not self._stays_plain(value)}
-            if not spoilt & candidates:
-                return
-            candidates = candidates - spoilt
 
     def _stays_plain(self, value: ast.expr | None) -> bool:
         """True if *value* stays plain for ever: a list that is plain now may be given a future."""

@@ -152,27 +152,24 @@ class _Walker:
                 self.unknown[f"more than {_SITES} call sites"] = None
                 return
             if node.op in ("gen", "select"):
-                self._site(here, node)
+                pieces, grows = self._prompt(here, node)
+                loops, certain = self._loops(here, node)
+                self.sites.append(
+                    CallSite(
+                        here.path,
+                        node.label,
+                        here.graph.file,
+                        node.line,
+                        loops,
+                        pieces,
+                        certain and here.certain,
+                        grows or here.grows,
+                    )
+                )
             elif node.op == "unknown call":
                 self.unknown[f"{node.callee} (line {node.line})"] = None
             elif node.callee and OPS[node.op].future:
                 self._call(here, node)
-
-    def _site(self, here: _Activation, node: Node) -> None:
-        pieces, grows = self._prompt(here, node)
-        loops, certain = self._loops(here, node)
-        self.sites.append(
-            CallSite(
-                here.path,
-                node.label,
-                here.graph.file,
-                node.line,
-                loops,
-                pieces,
-                certain and here.certain,
-                grows or here.grows,
-            )
-        )
 
     def _call(self, here: _Activation, node: Node) -> None:
         callee = self.find(node.callee)
@@ -233,8 +230,9 @@ class _Walker:
             at = here.graph.nodes[earlier[0]]
             chain.append(at)
         chain.reverse()
-        own = [piece for number in chain for piece in self._pieces(here, number)]
-        return _system_first((*here.before, *own)), grows
+        pieces = [*here.before, *(piece for part in chain for piece in self._pieces(here, part))]
+        front = [piece for piece in pieces if piece.role == "system"]
+        return (*front, *(piece for piece in pieces if piece.role != "system")), grows
 
     def _pieces(self, here: _Activation, node: Node) -> Iterator[PromptPiece]:
         loops, _ = self._loops(here, node)
@@ -303,7 +301,12 @@ def _shared_part(graph: Graph, tips: list[int]) -> list[Node]:
 
     Newest first, as the caller collects them.
     """
-    ways = [_ancestors(graph, tip) for tip in tips]
+    ways = []
+    for tip in tips:  # back from each tip, as long as there is only one way
+        way = [tip]
+        while len(earlier := [n for n in graph.nodes[way[-1]].prompt if n < way[-1]]) == 1:
+            way += earlier
+        ways.append(way)
     common = [number for number in ways[0] if all(number in way for way in ways[1:])]
     stand_in = graph.nodes[tips[-1]]
     unknown = Node(
@@ -321,16 +324,6 @@ def _shared_part(graph: Graph, tips: list[int]) -> list[Node]:
     return [unknown, *(graph.nodes[number] for number in common)]
 
 
-def _ancestors(graph: Graph, tip: int) -> list[int]:
-    """The nodes of a prompt from *tip* back, as long as there is only one way."""
-    ancestors = [tip]
-    while True:
-        earlier = [number for number in graph.nodes[ancestors[-1]].prompt if number < ancestors[-1]]
-        if len(earlier) != 1:
-            return ancestors
-        ancestors.append(earlier[0])
-
-
 def _values(node: Node) -> list[str]:
     """The expressions in the holes of a piece, as they are written."""
     if not node.parts or None not in node.parts:
@@ -345,11 +338,6 @@ def _values(node: Node) -> list[str]:
             if depth == 0:
                 holes.append(node.label[start:index])
     return holes
-
-
-def _system_first(pieces: tuple[PromptPiece, ...]) -> tuple[PromptPiece, ...]:
-    front = tuple(part for part in pieces if part.role == "system")
-    return front + tuple(part for part in pieces if part.role != "system")
 
 
 def _rounds(key: tuple[object, ...], written: str, values: Mapping[str, object]) -> Factor:
@@ -447,27 +435,29 @@ def bills(plan: PrefixPlan, size: Size, least: int) -> dict[str, PromptBill]:
         bill = prompt_bills.setdefault(site.path, PromptBill())
         bill.calls = None if bill.calls is None or site.calls is None else bill.calls + site.calls
     before: dict[int, int] = {id(plan.root): 0}
-    for prefix, parent in (order := list(_downwards(plan.root))):
-        assert prefix.piece is not None
+    order = [(child, plan.root) for child in plan.root.children.values()]
+    for prefix, parent in order:  # which grows by those below
         before[id(prefix)] = before[id(parent)] + _size_of(prefix, size)
+        order += [(child, prefix) for child in prefix.children.values()]
     reach: dict[int, int] = {}
     for prefix, _ in reversed(order):  # the longest beginning that is shared from here on
         further = [reach[id(child)] for child in prefix.children.values()]
         own = before[id(prefix)] if _is_shared(prefix) else 0
         reach[id(prefix)] = max([own, *further])
-    for prefix, _ in order:
+    for prefix, _ in order:  # if it is cached, each variant is written once
+        tokens = _size_of(prefix, size)
         is_cached = _is_shared(prefix) and reach[id(prefix)] >= least
-        _share_out(prompt_bills, prefix, _size_of(prefix, size), is_cached)
+        writes = min(product(prefix.variants) or 0, prefix.calls() or 0) if is_cached else 0
+        for site in prefix.sites:
+            bill, calls = prompt_bills[site.path], site.calls or 0
+            own = min(writes, calls)
+            writes -= own
+            if is_cached:
+                bill.written += own * tokens
+                bill.read += (calls - own) * tokens
+            else:
+                bill.plain += calls * tokens
     return prompt_bills
-
-
-def _downwards(root: Prefix) -> Iterator[tuple[Prefix, Prefix]]:
-    """Every prefix with the one before it, from the root on."""
-    todo = [(child, root) for child in root.children.values()]
-    while todo:
-        prefix, parent = todo.pop()
-        yield prefix, parent
-        todo += [(child, prefix) for child in prefix.children.values()]
 
 
 def _size_of(prefix: Prefix, size: Size) -> int:
@@ -478,19 +468,3 @@ def _size_of(prefix: Prefix, size: Size) -> int:
 def _is_shared(prefix: Prefix) -> bool:
     calls, variants = prefix.calls(), product(prefix.variants)
     return calls is not None and variants is not None and calls > variants
-
-
-def _share_out(
-    prompt_bills: dict[str, PromptBill], prefix: Prefix, tokens: int, is_cached: bool
-) -> None:
-    """Add the *tokens* of *prefix* to the bills of its sites; if *is_cached*, each variant once."""
-    writes = min(product(prefix.variants) or 0, prefix.calls() or 0) if is_cached else 0
-    for site in prefix.sites:
-        bill, calls = prompt_bills[site.path], site.calls or 0
-        own = min(writes, calls)
-        writes -= own
-        if is_cached:
-            bill.written += own * tokens
-            bill.read += (calls - own) * tokens
-        else:
-            bill.plain += calls * tokens

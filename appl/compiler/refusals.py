@@ -11,7 +11,6 @@ import functools
 import inspect
 from collections.abc import Iterator
 from types import FunctionType
-from typing import TypeGuard
 
 from appl.compiler.names import FunctionNames, is_ppl, origin
 from appl.compiler.nodes import copied
@@ -28,13 +27,9 @@ def require_function(value: object) -> FunctionType:
     if isinstance(value, _SWAPPED):
         raise TypeError(swapped(type(value).__name__))
     if isinstance(getattr(value, "__wrapped__", None), FunctionType):
-        raise TypeError(swapped(_maker(value)))
+        is_cache = isinstance(value, functools._lru_cache_wrapper)
+        raise TypeError(swapped("cache" if is_cache else type(value).__name__))
     raise TypeError(f"@ppl compiles a function written with def, not {_described(value)}")
-
-
-def _maker(value: object) -> str:
-    """The name of the decorator that made *value*, if its type tells."""
-    return "cache" if isinstance(value, functools._lru_cache_wrapper) else type(value).__name__
 
 
 def swapped(kind: str) -> str:
@@ -69,9 +64,21 @@ def fence_source(
 ) -> None:
     """Refuse a function that cannot be compiled, judged by its source alone."""
     if parallel:
-        _may_be_parallel(function, names, ctx, generator)
+        place = _ppl_decorator(function, names) or _header(function)
+        if ctx in ("same", "resume"):
+            raise function.source.refusal(
+                place,
+                f'parallel=True says that calls are independent, ctx="{ctx}" that each continues '
+                f'the prompt of the one before; write ctx="copy", or leave parallel=True out',
+            )
+        if generator:
+            raise function.source.refusal(
+                place,
+                "a generator runs when it is asked for its next value, so it cannot be "
+                "parallel=True; leave that out, or make it a function that returns a list",
+            )
     _typed_as_it_says(function, names)
-    for statement in _own_statements(function.node):
+    for statement in _statements(function.node, nested=True):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.JoinedStr):
             _no_walrus_look_alike(function, statement.value)
 
@@ -100,29 +107,12 @@ def _innermost(function: FunctionSource, names: FunctionNames, f: FunctionType) 
     raise refuse_wrapper(there)
 
 
-def _may_be_parallel(
-    function: FunctionSource, names: FunctionNames, ctx: str, generator: bool
-) -> None:
-    place = _ppl_decorator(function, names) or _header(function)
-    if ctx in ("same", "resume"):
-        raise function.source.refusal(
-            place,
-            f'parallel=True says that calls are independent, ctx="{ctx}" that each continues '
-            f'the prompt of the one before; write ctx="copy", or leave parallel=True out',
-        )
-    if generator:
-        raise function.source.refusal(
-            place,
-            "a generator runs when it is asked for its next value, so it cannot be "
-            "parallel=True; leave that out, or make it a function that returns a list",
-        )
-
-
 def _no_walrus_look_alike(function: FunctionSource, string: ast.JoinedStr) -> None:
     for part in string.values:
         if not isinstance(part, ast.FormattedValue) or not isinstance(part.value, ast.Name):
             continue
-        spec = _text_of_spec(part.format_spec)
+        texts = part.format_spec.values if isinstance(part.format_spec, ast.JoinedStr) else []
+        spec = "".join(str(t.value) if isinstance(t, ast.Constant) else "{...}" for t in texts)
         if spec.startswith("="):
             name, rest = part.value.id, spec[1:]
             raise function.source.refusal(
@@ -134,51 +124,44 @@ def _no_walrus_look_alike(function: FunctionSource, string: ast.JoinedStr) -> No
 
 
 def _typed_as_it_says(function: FunctionSource, names: FunctionNames) -> None:
-    """Refuse ``return gen()`` in a function whose annotation says that it returns no text."""
-    hint = _evident(function.node.returns, names)
-    if hint is None:
+    """Refuse ``return gen()`` in a function whose annotation says that it returns no text.
+
+    Only of a type that certainly is none, and of a ``gen`` whose options leave its answer one.
+    """
+    annotation = function.node.returns
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return
+    if annotation is None:
         return
-    for statement in _own_returns(function.node):
-        if _is_plain_gen(statement.value, names):
+    base = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    kind = names.object_of(base)
+    if not isinstance(kind, type) or issubclass(kind, str):
+        return
+    if kind not in _SHAPES and not any(hasattr(kind, mark) for mark in _MARKS):
+        return
+    hint = ast.unparse(annotation)
+    for statement in _statements(function.node, nested=False):
+        value = statement.value if isinstance(statement, ast.Return) else None
+        call = value.value if isinstance(value, ast.Await) else value
+        if (
+            value is not None
+            and isinstance(call, ast.Call)
+            and origin(names.object_of(call.func)) == "gen"
+            and all(keyword.arg in _PLAIN_OPTIONS for keyword in call.keywords)
+        ):
             raise function.source.refusal(
-                statement.value,
+                value,
                 f"gen() gives a text, and {function.node.name}() is to return {hint}; write "
                 f"gen(response_format={hint}), or -> str for the text",
             )
 
 
-def _evident(annotation: ast.expr | None, names: FunctionNames) -> str | None:
-    """The annotation as it was written, where it certainly is a type that no text is of."""
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-    if annotation is None:
-        return None
-    base = annotation.value if isinstance(annotation, ast.Subscript) else annotation
-    kind = names.object_of(base)
-    if not isinstance(kind, type) or issubclass(kind, str):
-        return None
-    shaped = kind in _SHAPES or any(hasattr(kind, mark) for mark in _MARKS)
-    return ast.unparse(annotation) if shaped else None
-
-
 _SHAPES = (int, float, bool, list, dict, tuple, set, frozenset)
 _MARKS = ("__dataclass_fields__", "model_fields", "__total__", "__members__", "_fields")
 """Attributes of dataclasses, models of pydantic, typed dictionaries, enums and named tuples."""
-
-
-def _own_returns(node: ast.AST) -> Iterator[ast.Return]:
-    """The ``return`` statements of the function itself."""
-    todo: list[ast.AST] = list(getattr(node, "body", ()))
-    while todo:
-        statement = todo.pop()
-        if isinstance(statement, ast.Return):
-            yield statement
-        elif not isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            for block in ("body", "orelse", "finalbody", "handlers", "cases"):
-                todo.extend(getattr(statement, block, ()))
 
 
 _PLAIN_OPTIONS = frozenset(
@@ -187,27 +170,14 @@ _PLAIN_OPTIONS = frozenset(
 """Options of ``gen`` that leave its answer a text."""
 
 
-def _is_plain_gen(value: ast.expr | None, names: FunctionNames) -> TypeGuard[ast.Call]:
-    """True if *value* is a call of ``gen``, perhaps awaited, whose answer is a text."""
-    if isinstance(value, ast.Await):
-        value = value.value
-    if not isinstance(value, ast.Call) or origin(names.object_of(value.func)) != "gen":
-        return False
-    return all(keyword.arg in _PLAIN_OPTIONS for keyword in value.keywords)
-
-
-def _text_of_spec(spec: ast.expr | None) -> str:
-    parts = spec.values if isinstance(spec, ast.JoinedStr) else []
-    return "".join(str(p.value) if isinstance(p, ast.Constant) else "{...}" for p in parts)
-
-
-def _own_statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements of the function and of functions inside it, but not of classes."""
+def _statements(node: ast.AST, *, nested: bool) -> Iterator[ast.AST]:
+    """All statements of the function, and of functions inside it if *nested*, never of classes."""
+    closed = (ast.ClassDef,) if nested else (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     todo: list[ast.AST] = list(getattr(node, "body", ()))
     while todo:
         statement = todo.pop()
         yield statement
-        if not isinstance(statement, ast.ClassDef):
+        if not isinstance(statement, closed):
             for block in ("body", "orelse", "finalbody", "handlers", "cases"):
                 todo.extend(getattr(statement, block, ()))
 

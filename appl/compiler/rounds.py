@@ -30,13 +30,13 @@ def rounds_over(node: ast.expr, names: NameValues) -> int | None:
         if node.func.id in _SAME_LENGTH and node.args:
             return rounds_over(node.args[0], names)
         if node.func.id == "range":
-            values = [_integer(argument, names) for argument in node.args]
-            whole = [number for number in values if number is not None]
+            values = [
+                names.get(argument.id)
+                if isinstance(argument, ast.Name)
+                else getattr(argument, "value", None)
+                for argument in node.args
+            ]
+            whole = [number for number in values if type(number) is int]
             sure = len(whole) == len(values) in (1, 2, 3) and whole[2:] != [0]
             return len(range(*whole)) if sure else None
     return None
-
-
-def _integer(node: ast.expr, names: NameValues) -> int | None:
-    value = names.get(node.id) if isinstance(node, ast.Name) else getattr(node, "value", None)
-    return value if type(value) is int else None

@@ -17,8 +17,8 @@ from appl.compiler.lost_text import (
     Caller,
     bare_text,
     cause_of,
+    is_prompt_part,
     plain_functions,
-    says_only,
     textless_names,
 )
 from appl.compiler.names import is_ppl
@@ -266,7 +266,8 @@ def late_constant(subject: Subject) -> Iterator[LintFinding]:
         if call.op not in ("gen", "select") or not call.prompt:
             continue
         chain = _chain(subject.graph, call)
-        varying = next((i for i, node in enumerate(chain) if _varies(node)), None)
+        varies = (n.op == "say" and (not n.parts or None in n.parts) for n in chain)
+        varying = next((at for at, varied in enumerate(varies) if varied), None)
         if varying is None or any(earlier.op == "program" for earlier in chain[:varying]):
             continue
         before = sum(_constant_size(node) for node in chain[:varying])
@@ -299,10 +300,6 @@ def _chain(graph: Graph, call: Node) -> list[Node]:
     return front + [node for node in chain if node.role != "system"]
 
 
-def _varies(node: Node) -> bool:
-    return node.op == "say" and (not node.parts or None in node.parts)
-
-
 def _leading(node: Node) -> str:
     """The constant text with which a part begins."""
     return node.parts[0] or "" if node.parts else ""
@@ -325,16 +322,22 @@ def empty_prompt(subject: Subject) -> Iterator[LintFinding]:
         map(subject.may_say, own_statements(function.node))
     ):
         return
-    for call in subject.graph.nodes:
-        if call.op in ("gen", "select") and not call.prompt and _asks_own_prompt(subject, call):
-            yield subject.at_node(
-                "empty-prompt",
-                call,
-                f"the prompt of {caller.name} is empty: {cause.what} "
-                f"(line {getattr(cause.node, 'lineno', 0)})",
-                cause.hint,
-            )
-            return
+    for node in subject.graph.nodes:
+        if node.op not in ("gen", "select") or node.prompt:
+            continue
+        place = node.line, node.column
+        calls = (c for c in _calls(function.node) if (c.lineno, c.col_offset) == place)
+        call = next(calls, None)
+        if call is None or {option.arg for option in call.keywords} & {"messages", "_ctx", None}:
+            continue  # it does not ask about the prompt of the function
+        yield subject.at_node(
+            "empty-prompt",
+            node,
+            f"the prompt of {caller.name} is empty: {cause.what} "
+            f"(line {getattr(cause.node, 'lineno', 0)})",
+            cause.hint,
+        )
+        return
 
 
 def _starts_empty(subject: Subject) -> bool:
@@ -346,15 +349,6 @@ def _starts_empty(subject: Subject) -> bool:
             written = len(decorator.keywords) if isinstance(decorator, ast.Call) else 0
             silent = {"ctx", "model", "parallel", "auto_prime"}
             return options.get("ctx", "new") == "new" and written <= len(options.keys() & silent)
-    return False
-
-
-def _asks_own_prompt(subject: Subject, node: Node) -> bool:
-    """True if a call of the graph is given no messages."""
-    for call in _calls(subject.found.node):
-        if (call.lineno, call.col_offset) == (node.line, node.column):
-            names = {keyword.arg for keyword in call.keywords}
-            return not names & {"messages", "_ctx", None}
     return False
 
 
@@ -370,7 +364,14 @@ def unsaid_text(subject: Subject) -> Iterator[LintFinding]:
     for statement in own_statements(subject.found.node):
         call = statement.value if isinstance(statement, ast.Expr) else None
         helper = subject.facts.plain.get(name := called(call))
-        if call is not None and helper is not None and says_only(helper):
+        # A function that consists of texts was meant to say them.
+        if (
+            call is not None
+            and helper is not None
+            and all(
+                isinstance(inner, ast.Expr) and is_prompt_part(inner.value) for inner in helper.body
+            )
+        ):
             yield subject.at(
                 "unsaid-text",
                 call,
@@ -403,11 +404,18 @@ def not_text(subject: Subject) -> Iterator[LintFinding]:
     for statement in own_statements(subject.found.node):
         if not isinstance(statement, ast.Expr):
             continue
-        if (hint := _unmet_condition(statement.value)) is not None:
-            yield subject.at(
-                "not-text", statement, "where this is false, its value is no text", hint
-            )
-        for node in _said(statement.value):
+        value = statement.value
+        if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And):
+            *tested, text = value.values
+            flags = all(isinstance(condition, ast.Compare | ast.UnaryOp) for condition in tested)
+            if flags and isinstance(text, ast.Constant | ast.JoinedStr):
+                yield subject.at(
+                    "not-text",
+                    statement,
+                    "where this is false, its value is no text",
+                    f"write `if {' and '.join(map(ast.unparse, tested))}:` with the text below it",
+                )
+        for node in _said(value):
             if (what := _textless(subject, node, bound)) is not None:
                 yield subject.at("not-text", node, *what)
 
@@ -420,16 +428,6 @@ def _said(value: ast.expr) -> Iterator[ast.expr]:
     for part in getattr(value, "values", ()):
         if not isinstance(part, ast.Constant) and part.conversion < 0 and part.format_spec is None:
             yield part.value
-
-
-def _unmet_condition(value: ast.expr) -> str | None:
-    if not isinstance(value, ast.BoolOp) or not isinstance(value.op, ast.And):
-        return None
-    *tested, text = value.values
-    flags = all(isinstance(condition, ast.Compare | ast.UnaryOp) for condition in tested)
-    if not flags or not isinstance(text, ast.Constant | ast.JoinedStr):
-        return None
-    return f"write `if {' and '.join(map(ast.unparse, tested))}:` with the text below it"
 
 
 def _textless(subject: Subject, node: ast.expr, bound: Container[str]) -> tuple[str, str] | None:
@@ -504,7 +502,13 @@ def accidental_text(subject: Subject) -> Iterator[LintFinding]:
         call = call_of(statement)
         if call is None or subject.callees.kind(call.func) not in OTHERS:
             continue
-        why = _returns_text(subject, call.func)
+        func, why = call.func, ""
+        if isinstance(func, ast.Attribute) and func.attr in _METHODS:
+            why = f"`.{func.attr}()` may return text"
+        elif (name := called(call)) in _FUNCTIONS and subject.callees.names.is_builtin(name):
+            why = f"`{name}()` may return text"
+        elif kind := subject.facts.texts.get(name):
+            why = f"`{name}()` returns {kind}"
         if why:
             shown = ast.unparse(call)
             yield subject.at(
@@ -515,17 +519,6 @@ def accidental_text(subject: Subject) -> Iterator[LintFinding]:
             )
 
 
-def _returns_text(subject: Subject, func: ast.expr) -> str:
-    if isinstance(func, ast.Attribute):
-        return f"`.{func.attr}()` may return text" if func.attr in _METHODS else ""
-    if not isinstance(func, ast.Name):
-        return ""
-    if func.id in _FUNCTIONS and subject.callees.names.is_builtin(func.id):
-        return f"`{func.id}()` may return text"
-    kind = subject.facts.texts.get(func.id)
-    return f"`{func.id}()` returns {kind}" if kind else ""
-
-
 def unused_result(subject: Subject) -> Iterator[LintFinding]:
     """A variable holds an answer that nothing reads."""
     node = subject.found.node
@@ -534,24 +527,20 @@ def unused_result(subject: Subject) -> Iterator[LintFinding]:
         target, value = _bound(statement)
         if target is None or value is None or target.id in read or target.id.startswith("_"):
             continue
-        kind = subject.callees.kind(value.func)
+        kind, call = subject.callees.kind(value.func), ast.unparse(value)[:60]
+        hint = f"leave the call out, or write `_ = {call}` if it is meant"
+        if kind in ("gen", "select"):
+            hint = (
+                f"write `({target.id} := {call})` on a line of its own to have the answer in the "
+                f"prompt too, {hint}"
+            )
         if kind in ("gen", "select", "call", "map", "program"):
             yield subject.at(
                 "unused-result",
                 value,
                 f"nothing reads `{target.id}`, so this call is paid for and its answer lost",
-                _said_hint(target.id, ast.unparse(value)[:60], kind),
+                hint,
             )
-
-
-def _said_hint(name: str, call: str, kind: str) -> str:
-    meant = f"write `_ = {call}` if it is meant"
-    if kind not in ("gen", "select"):
-        return f"leave the call out, or {meant}"
-    return (
-        f"write `({name} := {call})` on a line of its own to have the answer in the prompt too, "
-        f"leave the call out, or {meant}"
-    )
 
 
 def _bound(statement: ast.stmt) -> tuple[ast.Name | None, ast.Call | None]:
@@ -622,6 +611,9 @@ def undeclared_input(subject: Subject) -> Iterator[LintFinding]:
 
 
 _REQUESTS = ("get", "post", "put", "patch", "delete", "head", "request")
+_WITH_PLAIN_RESULTS = frozenset(
+    ["os.system", "subprocess.call", "subprocess.check_call", "subprocess.getoutput"]
+)
 _BLOCKING = {
     "time.sleep",
     "os.system",
@@ -635,35 +627,39 @@ _BLOCKING = {
 
 def blocking_call(subject: Subject) -> Iterator[LintFinding]:
     """A call such as ``time.sleep`` or ``requests.get`` blocks every program of the thread."""
+    is_async = isinstance(subject.found.node, ast.AsyncFunctionDef)
+    word = "await call(observe, f, ...)" if is_async else "observe(f, ...)"
     for call in walk(subject.found.node.body):
         path = dotted(call.func, subject.facts.imported) if isinstance(call, ast.Call) else ""
-        if isinstance(call, ast.Call) and path in _BLOCKING:
-            yield subject.at(
-                "blocking-call",
-                call,
-                f"`{ast.unparse(call.func)}()` blocks its thread: every other program that waits "
-                "there stands still, not this one alone",
-                _unblocked(path, call, isinstance(subject.found.node, ast.AsyncFunctionDef)),
+        if not isinstance(call, ast.Call) or path not in _BLOCKING:
+            continue
+        func, arguments = ast.unparse(call.func), ast.unparse(call).partition("(")[2][:-1]
+        if path == "time.sleep":
+            hint = f"write `{'await ' if is_async else ''}appl.sleep({arguments})`"
+        elif path in _WITH_PLAIN_RESULTS:
+            hint = f"write `{word.replace('f, ...', f'{func}, {arguments}')}`, on a worker thread"
+        else:
+            hint = (
+                f"put it into a plain function f that returns plain data, such as the text, and "
+                f"write `{word}`: f runs on a worker thread, and a replay does not run it again"
             )
-
-
-def _unblocked(path: str, call: ast.Call, is_async: bool) -> str:
-    func, arguments = ast.unparse(call.func), ast.unparse(call).partition("(")[2][:-1]
-    if path == "time.sleep":
-        return f"write `{'await ' if is_async else ''}appl.sleep({arguments})`"
-    word = "await call(observe, f, ...)" if is_async else "observe(f, ...)"
-    if path in ("os.system", "subprocess.call", "subprocess.check_call", "subprocess.getoutput"):
-        return f"write `{word.replace('f, ...', f'{func}, {arguments}')}`, on a worker thread"
-    return (
-        f"put it into a plain function f that returns plain data, such as the text, and write "
-        f"`{word}`: f runs on a worker thread, and a replay does not run it again"
-    )
+        yield subject.at(
+            "blocking-call",
+            call,
+            f"`{func}()` blocks its thread: every other program that waits there stands still, "
+            "not this one alone",
+            hint,
+        )
 
 
 def set_order(subject: Subject) -> Iterator[LintFinding]:
     """Calls are made in the order of a set, which differs between processes."""
     for node in ast.walk(subject.found.node):
-        if isinstance(node, ast.For | ast.comprehension) and _is_set(subject, node.iter):
+        if not isinstance(node, ast.For | ast.comprehension):
+            continue
+        name = called(node.iter)
+        is_built = name in ("set", "frozenset") and subject.callees.names.is_builtin(name)
+        if is_built or isinstance(node.iter, ast.Set | ast.SetComp):
             yield subject.at(
                 "set-order",
                 node.iter,
@@ -673,25 +669,23 @@ def set_order(subject: Subject) -> Iterator[LintFinding]:
             )
 
 
-def _is_set(subject: Subject, node: ast.expr) -> bool:
-    if isinstance(node, ast.Set | ast.SetComp):
-        return True
-    name = called(node)
-    return name in ("set", "frozenset") and subject.callees.names.is_builtin(name)
-
-
 def begun_form(subject: Subject) -> Iterator[LintFinding]:
     """An answer in a form goes on from text of the assistant, which few servers can do."""
+    callees = subject.callees
     for block in ast.walk(subject.found.node):
         if not isinstance(block, ast.With | ast.AsyncWith):
             continue
-        roles = (_role_of(subject, item.context_expr) for item in block.items)
+        managers = (item.context_expr for item in block.items)
+        entered = (manager.func for manager in managers if isinstance(manager, ast.Call))
+        roles = {ROLES.get(callees.name(f)) for f in entered if callees.kind(f) == "role"}
         begun = False
         for statement in block.body if "assistant" in roles else ():
             for part in _in_order(statement):
-                if isinstance(part, ast.Call):
-                    form = _form_of(subject, part) if begun else ""
-                    if form:
+                if not isinstance(part, ast.Call):
+                    begun = True
+                elif begun and callees.kind(part.func) == "gen":
+                    options = [option.arg for option in part.keywords if option.arg in _FORMS]
+                    for form in options[:1]:
                         yield subject.at(
                             "begun-form",
                             part,
@@ -699,15 +693,6 @@ def begun_form(subject: Subject) -> Iterator[LintFinding]:
                             "assistant; servers that begin a new message there refuse it",
                             "say that text as the user, or the form in words",
                         )
-                else:
-                    begun = True
-
-
-def _role_of(subject: Subject, entered: ast.expr) -> str:
-    """The role that a ``with`` enters by *entered*; empty if it is none."""
-    if not isinstance(entered, ast.Call) or subject.callees.kind(entered.func) != "role":
-        return ""
-    return ROLES.get(subject.callees.name(entered.func), "")
 
 
 def _in_order(statement: ast.stmt) -> Iterator[ast.expr]:
@@ -719,14 +704,6 @@ def _in_order(statement: ast.stmt) -> Iterator[ast.expr]:
             yield part
         elif part is not None:
             yield from _calls(part)
-
-
-def _form_of(subject: Subject, call: ast.Call) -> str:
-    """The option of a ``gen`` that gives its answer a form; empty without one."""
-    if subject.callees.kind(call.func) != "gen":
-        return ""
-    named = (option.arg for option in call.keywords)
-    return next((name for name in named if name in _FORMS), "") or ""
 
 
 _FORMS = ("response_format", "regex", "grammar")

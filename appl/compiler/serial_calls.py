@@ -49,11 +49,23 @@ def waiters(programs: Mapping[str, tuple[ast.AST, Graph]]) -> dict[str, WaitingF
     """The synchronous functions in *programs* that wait for their own calls, by name."""
     waiting: dict[str, WaitingFunction] = {}
     for name, (node, graph) in programs.items():
-        line = _wait_line(graph)
-        if line and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
-            waiting[name] = WaitingFunction(node, line)
-    while more := _callers(programs, waiting):
+        if not isinstance(node, ast.FunctionDef) or _leaves_traces(node):
+            continue
+        for wait in graph.nodes:
+            own = any(OPS[graph.nodes[source].op].future for source in wait.inputs)
+            if wait.op == "wait" and own:
+                waiting[name] = WaitingFunction(node, wait.line)
+                break
+    grows = True
+    while grows:  # who calls a waiting one waits too
+        more: dict[str, WaitingFunction] = {}
+        for name, (node, _) in programs.items():
+            if name in waiting or not isinstance(node, ast.FunctionDef) or _leaves_traces(node):
+                continue
+            if (call := next(_calls(node.body, waiting), None)) is not None:
+                more[name] = WaitingFunction(node, call.lineno)
         waiting |= more
+        grows = bool(more)
     return waiting
 
 
@@ -72,27 +84,6 @@ def _leaves_traces(node: ast.FunctionDef) -> bool:
     return not changed <= own
 
 
-def _wait_line(graph: Graph) -> int:
-    """The first line at which a function waits for a call of its own, 0 for none."""
-    for node in graph.nodes:
-        if node.op == "wait" and any(OPS[graph.nodes[source].op].future for source in node.inputs):
-            return node.line
-    return 0
-
-
-def _callers(
-    programs: Mapping[str, tuple[ast.AST, Graph]], waiting: Mapping[str, WaitingFunction]
-) -> dict[str, WaitingFunction]:
-    """The functions that call a waiting one, and so wait too."""
-    more: dict[str, WaitingFunction] = {}
-    for name, (node, _) in programs.items():
-        if name not in waiting and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
-            line = next((call.lineno for call in _calls(node.body, waiting)), 0)
-            if line:
-                more[name] = WaitingFunction(node, line)
-    return more
-
-
 def findings(
     file: str, tree: ast.Module, waiting: Mapping[str, WaitingFunction], imported: Mapping[str, str]
 ) -> Iterator[LintFinding]:
@@ -102,8 +93,20 @@ def findings(
         names = {name: statement for name, statement in waiting.items() if name not in bound}
         for node in walk(scope.body):
             call = _repeated(node, names, imported)
-            if call is not None:
-                yield _finding(file, node, call, names)
+            if call is None:
+                continue
+            name, shown = called(call), ast.unparse(call)
+            words = [*(ast.unparse(argument) for argument in call.args)]
+            words += [f"{word.arg}={ast.unparse(word.value)}" for word in call.keywords if word.arg]
+            advice = _mapped(node, call) or f"call({', '.join([name, *words])})"
+            yield finding_at(
+                file,
+                NAME,
+                call,
+                f"{name} waits inside (line {names[name].line}), so the calls `{shown}` of this "
+                "loop run one after another, though none needs the result of another",
+                f"write `{advice}`, or @ppl(parallel=True) above {name}",
+            )
 
 
 def scopes(tree: ast.Module) -> Iterator[ast.Module | Def]:
@@ -140,9 +143,20 @@ def _repeated(
         return _in_comprehension(node, [node.elt], names)
     if isinstance(node, ast.DictComp):
         return _in_comprehension(node, [node.key, node.value], names)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-        return _in_call(node, node.func.id, names, imported)
-    return _in_loop(node, names) if isinstance(node, ast.For) and not node.orelse else None
+    if isinstance(node, ast.For) and not node.orelse:
+        return _in_loop(node, names)
+    eager = called(node)
+    if not isinstance(node, ast.Call) or not node.args or eager not in _EAGER or eager in imported:
+        return None
+    # list(think(q) for q in qs), and the builtin map(think, qs) inside list
+    inner = node.args[0]
+    if isinstance(inner, ast.GeneratorExp):
+        return _in_comprehension(inner, [inner.elt], names)
+    if isinstance(inner, ast.Call) and called(inner) == "map" and "map" not in imported:
+        of = inner.args[0] if inner.args else None
+        if isinstance(of, ast.Name) and of.id in names:
+            return ast.copy_location(ast.Call(of, inner.args[1:], []), inner)
+    return None
 
 
 def _in_comprehension(
@@ -153,24 +167,6 @@ def _in_comprehension(
     if any(generator.is_async for generator in node.generators):
         return None
     return next(_calls(parts, names), None)
-
-
-def _in_call(
-    node: ast.Call, name: str, names: Collection[str], imported: Mapping[str, str]
-) -> ast.Call | None:
-    """``list(think(q) for q in qs)``, and the builtin ``map(think, qs)`` inside ``list``."""
-    inner = node.args[0]
-    if name not in _EAGER or name in imported:
-        return None
-    if isinstance(inner, ast.GeneratorExp):
-        return _in_comprehension(inner, [inner.elt], names)
-    if not (isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.args):
-        return None
-    mapped = inner.func.id == "map" and "map" not in imported
-    of = inner.args[0]
-    if mapped and isinstance(of, ast.Name) and of.id in names:
-        return ast.copy_location(ast.Call(of, inner.args[1:], []), inner)
-    return None
 
 
 def _in_loop(node: ast.For, names: Collection[str]) -> ast.Call | None:
@@ -207,22 +203,6 @@ def _changed(nodes: Collection[ast.AST]) -> set[str]:
     return names
 
 
-def _finding(
-    file: str, loop: ast.AST, call: ast.Call, names: Mapping[str, WaitingFunction]
-) -> LintFinding:
-    assert isinstance(call.func, ast.Name)
-    name, shown = call.func.id, ast.unparse(call)
-    advice = _mapped(loop, call) or f"call({', '.join([name, *_arguments(call)])})"
-    return finding_at(
-        file,
-        NAME,
-        call,
-        f"{name} waits inside (line {names[name].line}), so the calls `{shown}` of this loop run "
-        "one after another, though none needs the result of another",
-        f"write `{advice}`, or @ppl(parallel=True) above {name}",
-    )
-
-
 def _mapped(loop: ast.AST, call: ast.Call) -> str:
     """The ``map`` that equals a simple list comprehension; empty for any other loop."""
     if not isinstance(loop, ast.ListComp) or loop.elt is not call or call.keywords:
@@ -234,10 +214,3 @@ def _mapped(loop: ast.AST, call: ast.Call) -> str:
         return ""
     same = isinstance(call.args[0], ast.Name) and call.args[0].id == one.target.id
     return f"appl.map({ast.unparse(call.func)}, {ast.unparse(one.iter)})" if same else ""
-
-
-def _arguments(call: ast.Call) -> list[str]:
-    words = [
-        f"{keyword.arg}={ast.unparse(keyword.value)}" for keyword in call.keywords if keyword.arg
-    ]
-    return [*(ast.unparse(argument) for argument in call.args), *words]

@@ -34,12 +34,6 @@ class SourceFile:
     lines: Sequence[str]
     raw_lines: Sequence[str]
 
-    def starts_at(self, node: ast.expr) -> str:
-        """The rest of the line at which *node* begins."""
-        if node.lineno > len(self.lines):
-            return ""
-        return self.lines[node.lineno - 1].encode()[node.col_offset :].decode(errors="replace")
-
     def refusal(self, node: ast.AST, message: str) -> PromptSyntaxError:
         """The error that points at *node* with a caret and says what to write instead."""
         line, end = getattr(node, "lineno", 1), getattr(node, "end_lineno", None)
@@ -90,9 +84,26 @@ def find(f: FunctionType) -> FunctionSource:
     if is_remembered(code):
         return _nested[id(code)][1]
     if code.co_name == "<lambda>":
-        raise _refused_lambda(code, f.__globals__)
+        lines, line = _lines_of(code, f.__globals__), code.co_firstlineno
+        text = lines[line - 1] if line <= len(lines) else ""
+        column = max(text.find("lambda"), 0) + 1
+        raise PromptSyntaxError(
+            "a lambda has no statements, so it cannot add to a prompt; "
+            "write a def: `@ppl` on its own line, then `def name(...):`",
+            (code.co_filename, line, column, text, line, column + 6),
+        )
     function = module_of(code, f.__globals__).functions.get((code.co_firstlineno, code.co_name))
-    if function is None or not _looks_like(function.node, code):
+    if function is None:
+        raise stale(code)
+    # Parameters and extent must agree; the names used are compared after compiling.
+    args, end = function.node.args, function.node.end_lineno
+    counts = (len(args.posonlyargs) + len(args.args), len(args.posonlyargs), len(args.kwonlyargs))
+    last = max((line for *_, line in code.co_lines() if line is not None), default=0)
+    if last > (end or last) or counts != (
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+    ):
         raise stale(code)
     return function
 
@@ -134,7 +145,12 @@ def module_of(code: CodeType, namespace: dict[str, object]) -> Module:
     """The parsed file of *code*."""
     lines = _lines_of(code, namespace)
     if not lines:
-        raise _unavailable(code)
+        raise SourceUnavailable(
+            f"no source for {code.co_name}() of {code.co_filename}: @ppl compiles a function from "
+            f"its source text. Put it into a file; code made by exec() needs its text in "
+            f"linecache.cache[filename] = (len(text), None, text.splitlines(True), filename) "
+            f"under the filename given to compile()"
+        )
     cached = _modules.get(code.co_filename)
     if cached is not None and (
         cached.source.raw_lines is lines or cached.source.raw_lines == lines
@@ -183,37 +199,6 @@ def _functions(
             for block in ("body", "orelse", "finalbody", "handlers", "cases"):
                 if inner := getattr(node, block, None):
                     todo.append((inner, inner_owner, inner_path))
-
-
-def _looks_like(node: Def, code: CodeType) -> bool:
-    """True if parameters and extent agree; the names used are compared after compiling."""
-    args = node.args
-    counts = (len(args.posonlyargs) + len(args.args), len(args.posonlyargs), len(args.kwonlyargs))
-    if counts != (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount):
-        return False
-    last = max((line for *_, line in code.co_lines() if line is not None), default=0)
-    return last <= (node.end_lineno or last)
-
-
-def _refused_lambda(code: CodeType, namespace: dict[str, object]) -> PromptSyntaxError:
-    message = (
-        "a lambda has no statements, so it cannot add to a prompt; "
-        "write a def: `@ppl` on its own line, then `def name(...):`"
-    )
-    lines = _lines_of(code, namespace)
-    line = code.co_firstlineno
-    text = lines[line - 1] if line <= len(lines) else ""
-    column = max(text.find("lambda"), 0) + 1
-    return PromptSyntaxError(message, (code.co_filename, line, column, text, line, column + 6))
-
-
-def _unavailable(code: CodeType) -> SourceUnavailable:
-    return SourceUnavailable(
-        f"no source for {code.co_name}() of {code.co_filename}: @ppl compiles a function from "
-        f"its source text. Put it into a file; code made by exec() needs its text in "
-        f"linecache.cache[filename] = (len(text), None, text.splitlines(True), filename) "
-        f"under the filename given to compile()"
-    )
 
 
 def _lines_of(code: CodeType, namespace: dict[str, object]) -> Sequence[str]:

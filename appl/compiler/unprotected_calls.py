@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator, Mapping
 
-from appl.compiler.nodes import called, walk
+from appl.compiler.nodes import called, names_in, walk
 from appl.compiler.rules import LintFinding, finding_at
 from appl.compiler.serial_calls import scopes
 
@@ -24,8 +24,11 @@ def findings(
 ) -> Iterator[LintFinding]:
     """Findings for calls in plain functions and at top level that a ``try`` does not protect."""
     own = {id(node) for node in prompted.values()}
-    late = {name for name, node in prompted.items() if _gives_future(node)}
-    late |= {name for name, path in imported.items() if path == "appl.gen"}
+    late = {name for name, path in imported.items() if path == "appl.gen"}
+    for name, node in prompted.items():
+        if isinstance(node, ast.FunctionDef) and node.returns is None:
+            yields = (isinstance(inner, ast.Yield | ast.YieldFrom) for inner in walk(node.body))
+            late |= set() if any(yields) else {name}  # plain Python gets a future of its calls
     for scope in scopes(tree) if late else ():
         if id(scope) not in own:
             for node in walk(scope.body):
@@ -33,50 +36,26 @@ def findings(
                     yield from _findings(file, node, late)
 
 
-def _gives_future(node: ast.AST) -> bool:
-    """True if a call of the prompt function *node* in plain Python gives a future."""
-    if not isinstance(node, ast.FunctionDef) or node.returns is not None:
-        return False
-    return not any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in walk(node.body))
-
-
 def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[LintFinding]:
-    for statement in guard.body:
-        call = _stored_call(statement)
-        if call is None or (name := called(call)) not in late:
+    for statement in guard.body:  # which returns or stores the result of a call without a look
+        call = statement.value if isinstance(statement, ast.Return | ast.Assign) else None
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            stores = statement.value
+            if isinstance(stores.func, ast.Attribute) and stores.func.attr in _STORING:
+                call = stores.args[-1] if stores.args else None
+        if not isinstance(call, ast.Call) or (name := called(call)) not in late:
             continue
-        if isinstance(statement, ast.Assign) and _is_used_later(statement, guard):
-            continue
+        if isinstance(statement, ast.Assign):
+            after = guard.body[guard.body.index(statement) + 1 :]
+            if names_in(statement.targets[0]) & set().union(*map(names_in, after)):
+                continue  # the rest of the body reads it, in the `try`
         shown = ast.unparse(call)
+        annotated = "" if name == "gen" else f", or say what {name} returns, as in `-> str`"
         yield finding_at(
             file,
             NAME,
             call,
             f"`{shown}` is a future here: its failure is raised where it is read, and the `try` on "
             f"line {guard.lineno} does not catch it",
-            f"write `str({shown})` or `{shown}.result()`" + _annotated(name),
+            f"write `str({shown})` or `{shown}.result()`{annotated}",
         )
-
-
-def _annotated(name: str) -> str:
-    return "" if name == "gen" else f", or say what {name} returns, as in `-> str`"
-
-
-def _stored_call(statement: ast.stmt) -> ast.Call | None:
-    """The call whose result *statement* returns or stores without a look at it."""
-    value: ast.expr | None = None
-    if isinstance(statement, ast.Return | ast.Assign):
-        value = statement.value
-    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        stores = statement.value
-        if isinstance(stores.func, ast.Attribute) and stores.func.attr in _STORING and stores.args:
-            value = stores.args[-1]
-    return value if isinstance(value, ast.Call) else None
-
-
-def _is_used_later(statement: ast.Assign, guard: ast.Try) -> bool:
-    """True if a name that *statement* binds is used in the rest of the body of *guard*."""
-    bound = {inner.id for inner in ast.walk(statement.targets[0]) if isinstance(inner, ast.Name)}
-    after = guard.body[guard.body.index(statement) + 1 :]
-    used = {inner.id for part in after for inner in ast.walk(part) if isinstance(inner, ast.Name)}
-    return bool(bound & used)

@@ -27,14 +27,21 @@ def findings(
     other = any(path.partition(".")[0] == "uvloop" for path in names.values())
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         path = dotted(call.func, names)
-        if other and _is_timer(call, path) and not _limits_call(call, path, prompted, names):
+        if path == "asyncio.wait":
+            is_timer = any(keyword.arg == "timeout" for keyword in call.keywords)
+        else:
+            on_loop = isinstance(call.func, ast.Attribute) and call.func.attr in _ON_LOOPS
+            is_timer = on_loop or path in _TIMERS
+        if other and is_timer and not _limits_call(call, path, prompted, names):
+            block = "async with appl.timeout(seconds)"
+            instead = "await appl.sleep(seconds)" if path == "asyncio.sleep" else block
             yield finding_at(
                 file,
                 NAME,
                 call,
                 f"`{ast.unparse(call.func)}` sets a timer of uvloop, which is not recorded: a "
                 "replay may see another end of this wait",
-                f"write {_instead(path)}, or use asyncio's own loop, whose timers are recorded",
+                f"write `{instead}`, or use asyncio's own loop, whose timers are recorded",
             )
         elif path == "asyncio.timeout_at" or (path in _TIMERS and _reads_clock(call)):
             yield finding_at(
@@ -45,13 +52,6 @@ def findings(
                 "recorded: a replay may see another end of this wait",
                 "write `async with appl.timeout(seconds)`, or read the clock with appl.now()",
             )
-
-
-def _is_timer(call: ast.Call, path: str) -> bool:
-    if path == "asyncio.wait":
-        return any(keyword.arg == "timeout" for keyword in call.keywords)
-    on_loop = isinstance(call.func, ast.Attribute) and call.func.attr in _ON_LOOPS
-    return path in _TIMERS or on_loop
 
 
 def _limits_call(
@@ -73,9 +73,3 @@ def _reads_clock(call: ast.Call) -> bool:
         and node.func.attr in _CLOCKS
         for node in inner
     )
-
-
-def _instead(path: str) -> str:
-    if path == "asyncio.sleep":
-        return "`await appl.sleep(seconds)`"
-    return "`async with appl.timeout(seconds)`"

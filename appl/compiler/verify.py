@@ -30,7 +30,16 @@ def verify_lowered(node: Def, original: Def) -> None:
             raise InvalidCode(f"{type(inner).__name__} at line {line}, not in {first}..{last}")
         if type(inner) is ast.Await:
             awaited.add(id(inner.value))
-        elif type(inner) is ast.Call and _is_hook(inner, awaited):
+        elif (
+            type(inner) is ast.Call
+            and isinstance(hook := inner.func, ast.Attribute)
+            and type(hook.value) is ast.Constant
+            and hook.value.value == PLACEHOLDER
+        ):
+            if hook.attr not in HOOK_NAMES:
+                raise InvalidCode(f"{hook.attr} is no hook")
+            if hook.attr in AWAITED_HOOKS and id(inner) not in awaited:
+                raise InvalidCode(f"the hook {hook.attr} is not awaited")
             todo += [*inner.args, *inner.keywords]
             continue
         for value in fields.values():
@@ -38,17 +47,3 @@ def verify_lowered(node: Def, original: Def) -> None:
                 todo += [child for child in value if type(child) not in LEAVES]
             elif type(value) not in LEAVES:
                 todo.append(value)
-
-
-def _is_hook(call: ast.Call, awaited: set[int]) -> bool:
-    """True if *call* calls a hook; raises if the hook is unknown or lacks its ``await``."""
-    func = call.func
-    if not (isinstance(func, ast.Attribute) and type(func.value) is ast.Constant):
-        return False
-    if func.value.value != PLACEHOLDER:
-        return False
-    if func.attr not in HOOK_NAMES:
-        raise InvalidCode(f"{func.attr} is no hook")
-    if func.attr in AWAITED_HOOKS and id(call) not in awaited:
-        raise InvalidCode(f"the hook {func.attr} is not awaited")
-    return True

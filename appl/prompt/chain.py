@@ -367,18 +367,25 @@ def render(
 
             layout = Layout()
         mark = layout.mark(level, node.starts) if layout is not None else None
-        if node.voice.role == "system" and _joins_front(node):
+        if node.voice.role == "system" and not node.apart and not _is_message(node):
             front.append((node, mark))
         elif isinstance(node.part, str):
             renderer.say(node, mark, node.part)
         else:
             renderer.add(node, mark)
     chain = renderer.end()
-    return (_front(chain, front) if front else chain), layout
-
-
-def _joins_front(node: PromptNode) -> bool:
-    return not node.apart and not _is_message(node)
+    if front:  # the only place where providers take text of the system
+        links = chain.links() if chain is not None else []
+        first = next(
+            (at for at, link in enumerate(links) if link.message.role != "system"), len(links)
+        )
+        renderer = Renderer(links[first - 1] if first else None)
+        for node, mark in front:
+            renderer.add(node, mark)
+        chain = renderer.end()
+        for link in links[first:]:
+            chain = Messages(chain, link.message, link.closed, link.spans)
+    return chain, layout
 
 
 def level_of(node: PromptNode) -> Level | None:
@@ -394,23 +401,6 @@ def _is_message(node: PromptNode) -> bool:
 
 def is_apart(node: PromptNode, answer: Message) -> bool:
     return node.apart or node.role != "assistant" or answer.role != "assistant"
-
-
-def _front(chain: Messages | None, system: list[Marked]) -> Messages | None:
-    """The chain with *system* text at the front, the only place where providers take it."""
-    links = chain.links() if chain is not None else []
-    first = next((i for i, link in enumerate(links) if link.message.role != "system"), len(links))
-    front = _extended_chain(links[first - 1] if first else None, system)
-    for link in links[first:]:
-        front = Messages(front, link.message, link.closed, link.spans)
-    return front
-
-
-def _extended_chain(chain: Messages | None, marked: list[Marked]) -> Messages | None:
-    renderer = Renderer(chain)
-    for node, mark in marked:
-        renderer.add(node, mark)
-    return renderer.end()
 
 
 class Renderer:
@@ -484,7 +474,12 @@ class Renderer:
     def _lead(self, mark: Mark, site: Origin) -> None:
         """Writes the text in front of an item; it is indented where it begins a line."""
         sep = "" if self.glued else mark.sep
-        begins = sep.endswith("\n") if sep else self._begins_line()
+        if sep:
+            begins = sep.endswith("\n")
+        elif self.texts:
+            begins = self.texts[-1].endswith("\n")
+        else:
+            begins = self.base is None or self.base.rope.ends_line
         begins = begins or self.glued or not self.length
         self._put(sep + (mark.indent if begins else "") + mark.label, site)
 
@@ -504,12 +499,6 @@ class Renderer:
             else:
                 spans += (len(text), origin)
             self.length += len(text)
-
-    def _begins_line(self) -> bool:
-        """True if the text so far ends with a line."""
-        if self.texts:
-            return self.texts[-1].endswith("\n")
-        return self.base is None or self.base.rope.ends_line
 
     def _answer(self, node: PromptNode, mark: Mark | None, answer: Message) -> None:
         """An answer that calls tools continues what the assistant has said, and ends it."""
@@ -542,22 +531,18 @@ class Renderer:
         last = self.chain
         if not apart and last is not None and not last.closed:
             outline = last.outline
-            if outline.role == role and outline.name == name:
-                self._continue(last)
+            if outline.role == role and outline.name == name:  # it is opened again
+                self.chain, self.length = last.parent, last.size
+                self.media = list(outline.media)
+                self.provided = outline.provider_fields
+                self.glued = bool(self.media) and self._ends_in_media()
+                if last.size > LONG:
+                    self.base = last
+                else:
+                    text = last.message.content
+                    self.texts = [text]
+                    self.spans = list(last.spans) or ([len(text), None] if text else [])
         self.role, self.name = role, name
-
-    def _continue(self, last: Messages) -> None:
-        """Open the message of *last* again."""
-        self.chain, self.length = last.parent, last.size
-        self.media = list(last.outline.media)
-        self.provided = last.outline.provider_fields
-        self.glued = bool(self.media) and self._ends_in_media()
-        if last.size > LONG:
-            self.base = last
-        else:
-            text = last.message.content
-            self.texts = [text]
-            self.spans = list(last.spans) or ([len(text), None] if text else [])
 
     def _ends_in_media(self) -> bool:
         """True if the last content was an image or a sound; an empty text does not count."""

@@ -19,16 +19,13 @@ def shown_words(words: Iterable[str]) -> list[str]:
         option = _OPTION.fullmatch(word)
         secret = option is not None and is_likely(option[1])
         if option is not None and secret and option[2] is not None:
-            shown.append(f"{word[: option.start(2)]}{UNRECORDED}")
-        else:
-            shown.append(UNRECORDED if hidden and option is None else _without_keys(word))
+            word = f"{word[: option.start(2)]}{UNRECORDED}"
+        elif hidden and option is None:
+            word = UNRECORDED
+        elif may_have_key(word.encode("utf-8", "surrogateescape")):
+            from appl.prompt.key_masking import without_keys  # few words are keys
+
+            word = without_keys(word, lambda kind: UNRECORDED)
+        shown.append(word)
         hidden = option is not None and secret and option[2] is None
     return shown
-
-
-def _without_keys(word: str) -> str:
-    if not may_have_key(word.encode("utf-8", "surrogateescape")):
-        return word
-    from appl.prompt.key_masking import without_keys  # few words are keys
-
-    return without_keys(word, lambda kind: UNRECORDED)

@@ -42,13 +42,6 @@ def _named(kind: type) -> str | None:
 _NO_TEXT = (bool, int, float, complex, bytes, list, tuple, dict, set)
 
 
-def _check_text(where: str, value: object) -> None:
-    if isinstance(value, _NO_TEXT):
-        raise InvalidOption(
-            f"{where} is the concept's name, a text, got {value!r:.80}; what states it is desc=..."
-        )
-
-
 class Definition(metaclass=DefinitionType):
     """A concept with a name. The class stands for it, an instance states what it is::
 
@@ -79,7 +72,11 @@ class Definition(metaclass=DefinitionType):
         fstr: str | None = None,
         var_name: str | None = None,
     ) -> None:
-        _check_text(f"{type(self).__name__}(name)", name)
+        if isinstance(name, _NO_TEXT):
+            raise InvalidOption(
+                f"{type(self).__name__}(name) is the concept's name, a text, got {name!r:.80}; "
+                "what states it is desc=..."
+            )
         title = name or _named(type(self))
         if not title:
             kind = type(self).__name__

@@ -23,8 +23,11 @@ def digest_of(*fields: str | bytes) -> bytes:
     parts: list[bytes] = []
     for field in fields:
         if not isinstance(field, bytes):
-            if len(field) > _PIECE:
-                return _digest_in_pieces(fields)
+            if len(field) > _PIECE:  # a long text is not put into memory once more
+                h = _begun()
+                for part in fields:
+                    _add_pieces(h, part)
+                return h.digest()
             field = field.encode("utf-8", "surrogatepass")
         parts += (_size(len(field)), field)
     h = _begun()
@@ -50,14 +53,6 @@ def digest_after(before: bytes, head: bytes, text: str) -> bytes:
     else:
         data = text.encode("utf-8", "surrogatepass")
         h.update(b"".join((_DIGEST_SIZE, before, head, _size(len(data)), data)))
-    return h.digest()
-
-
-def _digest_in_pieces(fields: tuple[str | bytes, ...]) -> bytes:
-    """The same where a text is long, which is not put into memory once more."""
-    h = _begun()
-    for field in fields:
-        _add_pieces(h, field)
     return h.digest()
 
 

@@ -33,7 +33,13 @@ class EscapedRow:
     def __init__(self, row: re.Match[str]) -> None:
         self._places, texts = [row.start()], list[str]()
         for escape in _ONE.finditer(row[0]):
-            plain = _character(escape)
+            byte, code = escape[1] or escape[2], escape[3] or escape[4]
+            if byte is not None:
+                plain = chr(int(byte, 16))
+            elif (number := int(code, 16) if code is not None else int(escape[5])) > 0x10FFFF:
+                plain = "\0"
+            else:
+                plain = chr(number).encode("utf-8", "surrogatepass").decode("latin-1")
             texts.append(plain)
             self._places += [row.start() + escape.end()] * len(plain)
         self.text = "".join(texts)
@@ -52,14 +58,3 @@ def begun_row(text: str) -> int:
     """The beginning of a row of escapes that may go on after the end of *text*, or its length."""
     match = _BEGUN.search(text)
     return len(text) if match is None else match.start()
-
-
-def _character(escape: re.Match[str]) -> str:
-    """The character that *escape* stands for, in bytes."""
-    byte = escape[1] or escape[2]
-    if byte is not None:
-        return chr(int(byte, 16))
-    code = int(escape[5]) if escape[5] is not None else int(escape[3] or escape[4], 16)
-    if code > 0x10FFFF:
-        return "\0"
-    return chr(code).encode("utf-8", "surrogatepass").decode("latin-1")

@@ -112,20 +112,21 @@ something stands where a secret usually stands."""
 def without_secret_values(text: str, instead: Instead) -> str:
     """*text* without what stands where a secret usually stands."""
 
-    def password(match: re.Match[str]) -> str:
-        return match[0] if is_placeholder(match[2]) else match[1] + instead(OF_URL)
-
-    def credential(match: re.Match[str]) -> str:
-        return match[0] if is_placeholder(match[2]) else match[1] + instead(AFTER_WORD)
+    def password(match: re.Match[str], kind: str = AFTER_WORD) -> str:
+        secret = match[2]
+        is_placeholder = (  # as in an example
+            secret[0] in "$%&{[<*" or _ORDINARY.fullmatch(secret) or _IN_CAPITALS.fullmatch(secret)
+        )
+        return match[0] if is_placeholder else match[1] + instead(kind)
 
     def value(match: re.Match[str]) -> str:
         return match[1] + instead(AFTER_WORD) if is_secret(match[2]) else match[0]
 
     if "://" in text:
-        text = regex(_IN_URL).sub(password, text)
+        text = regex(_IN_URL).sub(lambda match: password(match, OF_URL), text)
     for part, pattern in _CREDENTIALS.items():
         if part in text:
-            text = regex(pattern).sub(credential, text)
+            text = regex(pattern).sub(password, text)
     if "sig=" in text or "Signature=" in text:
         text = regex(_SIGNATURE).sub(value, text)
     if "ookie" in text or "COOKIE" in text:
@@ -136,62 +137,50 @@ def without_secret_values(text: str, instead: Instead) -> str:
 
 def without_loose_values(text: str, instead: Instead) -> str:
     """*text* without whatever stands after a telling name and a sign, random or not."""
-    return replaced(text, _loose_values_in(text), instead)
-
-
-def _loose_values_in(text: str) -> Iterator[Span]:
-    done, after = 0, regex(_AFTER_LOOSE_SIGN)
+    spans, done, after = list[Span](), 0, regex(_AFTER_LOOSE_SIGN)
     for sign in regex(_ANY_SIGN).finditer(text):
         if sign.start() >= done and _tells(*_name_before(text, sign.start())):
             match = after.match(text, sign.start())
             if match is not None:
-                yield *match.span(1), AFTER_WORD
+                spans.append((*match.span(1), AFTER_WORD))
                 done = match.end()
+    return replaced(text, spans, instead)
 
 
 def _values_in(text: str) -> Iterator[Span]:
     """The spans of *text* that are random values of telling names."""
-    for named in (_after_signs(text), _after_is(text), *_after_spaces(text)):
+    for named in _named_values(text):
         done = 0  # a value that goes on and on is looked at once
         for match, name in named:
             start, last = match.span(match.re.groups)
             value = match[match.re.groups].rstrip(".:!|*#,")
             if start >= done and len(value) >= SHORTEST and _is_value(name, value):
                 end = start + len(value)
-                end = _end_of(text, end) if end == last else end
+                if end == last and (more := regex(_MORE).match(text, end)) is not None:
+                    end = more.end()
                 if text[end : end + 1] not in ("(", "["):  # a call, or a place of a list, in code
                     yield start, end, AFTER_WORD
                     done = end
-
-
-def _end_of(text: str, at: int) -> int:
-    """The end of the value that goes on *at* a place of *text*."""
-    more = regex(_MORE).match(text, at)
-    return at if more is None else more.end()
 
 
 _Named = Iterator[tuple[re.Match[str], str]]
 """Values, as the last groups of matches, and the telling names before them."""
 
 
-def _after_signs(text: str) -> _Named:
-    after = regex(_AFTER_SIGN)
-    for sign in regex(_SIGN).finditer(text):
-        name, other = _name_before(text, sign.start())
-        if _tells(name, other):
-            match = after.match(text, sign.start())
-            if match is not None:
-                yield match, name
-
-
-def _after_is(text: str) -> _Named:
-    for at in places(text, " is"):
-        match = regex(_IS).match(text, at)
-        if match is not None and _tells(*(named := _name_before(text, at))):
-            yield match, named[0]
-
-
-def _after_spaces(text: str) -> Iterator[_Named]:
+def _named_values(text: str) -> Iterator[_Named]:
+    """The values after signs, those after ``is``, and those that follow after a space alone."""
+    yield (
+        (match, name[0])
+        for sign in regex(_SIGN).finditer(text)
+        if _tells(*(name := _name_before(text, sign.start())))
+        and (match := regex(_AFTER_SIGN).match(text, sign.start())) is not None
+    )
+    yield (
+        (match, name[0])
+        for at in places(text, " is")
+        if (match := regex(_IS).match(text, at)) is not None
+        and _tells(*(name := _name_before(text, at)))
+    )
     for pattern in (_OPTION, _VARIABLE):
         matches = regex(pattern).finditer(text)
         yield ((match, match[1]) for match in matches if _tells(match[1], ""))
@@ -296,8 +285,15 @@ def _is_value(name: str, value: str) -> bool:
         return False
     if _ADDRESS.match(value) and "webhook" not in name.lower():
         return False  # what is secret in it is known by other rules
-    may_be_basic = re.search("(?i)auth|basic", name) is not None
-    return is_secret(value) or (may_be_basic and _holds_password(value))
+    if is_secret(value):
+        return True
+    if re.search("(?i)auth|basic", name) is None:
+        return False
+    try:  # a user and a password in base64, as in basic authentication
+        plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return False
+    return plain.isprintable() and ":" in plain
 
 
 def is_secret(value: str) -> bool:
@@ -308,26 +304,8 @@ def is_secret(value: str) -> bool:
     return any(len(part) >= SHORTEST and is_random(part) for part in parts)
 
 
-def _holds_password(value: str) -> bool:
-    """True if *value* is a user and a password in base64, as in basic authentication."""
-    try:
-        plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
-    except (binascii.Error, ValueError):
-        return False
-    return plain.isprintable() and ":" in plain
-
-
 _ORDINARY = re.compile(
     r"(?i)(?:your|my|the|some|user(?:name)?|db|api|secret|pass(?:w(?:or)?d)?|pwd|key|token|test|example"
     r"|changeme|admin|root|postgres(?:ql)?|mysql|redis|guest|demo|hidden|redacted|x|\d{1,4}|[-_*.…])+"
 )
 _IN_CAPITALS = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
-
-
-def is_placeholder(password: str) -> bool:
-    """True if a *password* in a known place is a placeholder, as in an example."""
-    return (
-        password[0] in "$%&{[<*"
-        or _ORDINARY.fullmatch(password) is not None
-        or _IN_CAPITALS.fullmatch(password) is not None
-    )

@@ -430,16 +430,19 @@ _AT_ONCE = 44
 _KEY_SIGN = "[A-Za-z0-9+/_=~.@:-]"
 
 
-def _of_starts() -> Iterator[str]:
-    every = dict.fromkeys(
-        start[:_FIRST_LETTERS] for shape in SHAPES if not shape.quick for start in shape.starts
-    )
-    starts = sorted(map(re.escape, every), key=str.lower)
-    for at in range(0, len(starts), _AT_ONCE):
-        yield f"(?:{'|'.join(starts[at : at + _AT_ONCE])}){_KEY_SIGN}{{12}}"
-
-
-QUICK_STARTS: Final = tuple(_of_starts())
+_FIRST: Final = sorted(
+    dict.fromkeys(
+        re.escape(start[:_FIRST_LETTERS])
+        for shape in SHAPES
+        if not shape.quick
+        for start in shape.starts
+    ),
+    key=str.lower,
+)
+QUICK_STARTS: Final = tuple(
+    f"(?:{'|'.join(_FIRST[at : at + _AT_ONCE])}){_KEY_SIGN}{{12}}"
+    for at in range(0, len(_FIRST), _AT_ONCE)
+)
 QUICK_SHAPES: Final = tuple(shape.quick for shape in SHAPES if shape.quick)
 """Patterns for an engine that is linear in time: one at least finds something in each text that
 holds the shape of a key. Those of starts are as long as that engine takes at once."""

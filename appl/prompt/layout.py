@@ -62,20 +62,14 @@ def label_of(indexing: Indexing, position: int) -> str:
     method = indexing.method
     if not method:
         return ""
-    count = _COUNTS.get(method)
+    count, sharps, suffix = _COUNTS.get(method), method.removeprefix("sharp"), " "
     if count is not None:
         mark, suffix = count(indexing.ind + position + 1), ". "
-    else:
-        mark, suffix = _sign(method), " "
+    elif sharps != method and sharps.isdecimal():
+        mark = "#" * int(sharps)
+    else:  # every item has the same sign
+        mark = _SIGNS.get(method, method)
     return indexing.prefix + mark + (suffix if indexing.suffix is None else indexing.suffix)
-
-
-def _sign(method: str) -> str:
-    """The sign that stands before every item alike."""
-    sharps = method.removeprefix("sharp")
-    if sharps != method and sharps.isdecimal():
-        return "#" * int(sharps)
-    return _SIGNS.get(method, method)
 
 
 class Mark(NamedTuple):
@@ -147,8 +141,15 @@ class Layout:
             self._reach(level)
         if not starts:
             return Mark("", "", level.indent)
-        sep = stack[-1].sep
-        return Mark(sep, self._label(), level.indent)
+        sep, label, counts = stack[-1].sep, "", True
+        for around in reversed(stack):  # the first item of a block begins those around it too
+            if counts:
+                label = around.label() + label
+            if around.started:
+                break
+            counts = counts and around.level.format.inline
+            around.started, around.sep = True, around.level.sep
+        return Mark(sep, label, level.indent)
 
     def _reach(self, level: Level) -> None:
         """Leave the levels that *level* is not in, and enter those that it is in."""
@@ -173,15 +174,3 @@ class Layout:
         """Leave the levels that are more than *depth* deep."""
         self._closed_levels = (*self._open[depth:], *self._closed_levels)[:_REMEMBERED]
         del self._open[depth:]
-
-    def _label(self) -> str:
-        """The index of the next item; the first item of a block begins those around it too."""
-        label, counts = "", True
-        for level in reversed(self._open):
-            if counts:
-                label = level.label() + label
-            if level.started:
-                break
-            counts = counts and level.level.format.inline
-            level.started, level.sep = True, level.level.sep
-        return label

@@ -59,15 +59,6 @@ _FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
 _DETAILS = ("low", "high", "auto")
 
 
-def _check_detail(detail: object) -> None:
-    """Refuse a misspelt known word; other words are left to the model."""
-    if detail and detail not in _DETAILS:
-        hint = nearest(detail, _DETAILS, 0.7) if isinstance(detail, str) else " "
-        if hint:
-            details = ", ".join(_DETAILS)
-            raise InvalidOption(f"Image(detail={detail!r:.80}) is one of {details}{hint.rstrip()}")
-
-
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Image(Media):
     """An image: ``Image("https://…")`` keeps the reference, ``from_file`` and others the bytes.
@@ -169,8 +160,15 @@ def _fill(medium: Media, url: str | None, data: bytes, mime: str, detail: str | 
         raise InvalidOption(f"{type(medium).__name__} takes a URL or bytes, one of them")
     if url is not None and not isinstance(url, str):
         raise InvalidOption(f"{type(medium).__name__} takes a URL, got {url!r:.80}")
-    if url is not None and url[:5].lower() == "data:":
-        url, data, mime = None, *_from_data_url(url)
+    if url is not None and url[:5].lower() == "data:":  # RFC 2397
+        head, comma, body = url[5:].partition(",")
+        if not comma:
+            raise InvalidOption(f"a data URL needs a comma before its data, got {url[:60]!r}")
+        mime, *parameters = head.split(";")
+        data = _from_base64(body) if "base64" in parameters else unquote_to_bytes(body)
+        if not data:
+            raise InvalidOption(f"the data URL {url[:60]!r} holds no data")
+        url = None
     elif url is not None and not _SCHEME.match(url):
         name = type(medium).__name__
         raise InvalidOption(
@@ -183,7 +181,11 @@ def _fill(medium: Media, url: str | None, data: bytes, mime: str, detail: str | 
                 f"these bytes are no {medium.kind} that is known ({mime or 'unknown type'}); to "
                 f'name the type write {type(medium).__name__}.from_bytes(data, "{medium.kind}/...")'
             )
-    _check_detail(detail)
+    if detail and detail not in _DETAILS:
+        hint = nearest(detail, _DETAILS, 0.7) if isinstance(detail, str) else " "
+        if hint:  # it is a misspelt known word; other words are left to the model
+            details = ", ".join(_DETAILS)
+            raise InvalidOption(f"Image(detail={detail!r:.80}) is one of {details}{hint.rstrip()}")
     medium.fill(url, data, mime, detail or None)
 
 
@@ -215,15 +217,3 @@ def _from_base64(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidOption(f"this is not base64: {error}") from error
-
-
-def _from_data_url(url: str) -> tuple[bytes, str]:
-    """The bytes and the MIME type of a ``data:`` URL (RFC 2397)."""
-    head, comma, body = url[5:].partition(",")
-    if not comma:
-        raise InvalidOption(f"a data URL needs a comma before its data, got {url[:60]!r}")
-    mime, *parameters = head.split(";")
-    data = _from_base64(body) if "base64" in parameters else unquote_to_bytes(body)
-    if not data:
-        raise InvalidOption(f"the data URL {url[:60]!r} holds no data")
-    return data, mime

@@ -201,7 +201,10 @@ class Message:
         if self.bare:
             return data
         if self.media:
-            data["content"] = [_as_part(part) for part in self.parts]
+            data["content"] = [
+                {"type": "text", "text": part} if isinstance(part, str) else part.as_part()
+                for part in self.parts
+            ]
         elif self.tool_calls and not self.content:
             data["content"] = None
         if self.tool_calls:
@@ -248,10 +251,6 @@ _own_fields = attrgetter(
     _set_provider_fields,
     _set_bare,
 ) = (vars(Message)[field.name].__set__ for field in fields(Message))
-
-
-def _as_part(part: str | Media) -> dict[str, Any]:
-    return {"type": "text", "text": part} if isinstance(part, str) else part.as_part()
 
 
 NO_CONTENT = (bool, int, float, complex, bytes, bytearray, Mapping, set, frozenset)

@@ -6,7 +6,7 @@ Invariant: what is no message is refused where it is given, with what to write i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, cast
 
 from appl.errors import InvalidOption, nearest
@@ -137,17 +137,13 @@ class MessageContent(NamedTuple):
 
 def as_content(content: Content) -> MessageContent:
     """*content* in its parts; a future is kept as it is."""
-    if isinstance(content, list | tuple):
-        return _joined_parts(content)
     if content is None:
         return MessageContent("")
     if isinstance(content, NO_CONTENT):
         raise wrong_content(content)
-    medium = as_media(content)
-    return MessageContent(content) if medium is None else MessageContent("", ((0, medium),))
-
-
-def _joined_parts(content: Sequence[object]) -> MessageContent:
+    if not isinstance(content, list | tuple):
+        medium = as_media(content)
+        return MessageContent(content) if medium is None else MessageContent("", ((0, medium),))
     texts: list[str] = []
     media: list[tuple[int, Media]] = []
     pairs: list[tuple[int, Mapping[str, object]]] = []
@@ -175,15 +171,11 @@ def _part(value: object) -> tuple[str | Media, Mapping[str, object]]:
     medium = as_media(value)
     if medium is not None:
         return medium, _NOTHING_MORE
-    if isinstance(value, Mapping):
-        return _part_of_dict(value)
-    raise wrong_content(value)
-
-
-def _part_of_dict(part: Mapping[str, object]) -> tuple[str | Media, Mapping[str, object]]:
-    kind = part.get("type")
-    body = part.get(kind) if isinstance(kind, str) else None
-    more = {key: value for key, value in part.items() if key not in ("type", kind)}
+    if not isinstance(value, Mapping):
+        raise wrong_content(value)
+    kind = value.get("type")
+    body = value.get(kind) if isinstance(kind, str) else None
+    more = {key: field for key, field in value.items() if key not in ("type", kind)}
     if kind == "text" and isinstance(body, str):
         return str.__str__(body), more
     if isinstance(body, str):
@@ -191,7 +183,7 @@ def _part_of_dict(part: Mapping[str, object]) -> tuple[str | Media, Mapping[str,
     if not isinstance(body, Mapping):
         body = {}
     body_keys = _BODIES.get(str(kind), ())
-    inner = {key: value for key, value in body.items() if key not in body_keys}
+    inner = {key: field for key, field in body.items() if key not in body_keys}
     if inner:
         more[str(kind)] = inner
     from appl.prompt.media_types import Audio, Image
@@ -202,7 +194,7 @@ def _part_of_dict(part: Mapping[str, object]) -> tuple[str | Media, Mapping[str,
         return Audio.from_url(body["url"]), more
     if kind == "input_audio" and isinstance(body.get("data"), str):
         return Audio(body["data"], body.get("format") or ""), more
-    raise InvalidOption(f"a part of a message is one of {_PARTS}, got {part!r:.120}")
+    raise InvalidOption(f"a part of a message is one of {_PARTS}, got {value!r:.120}")
 
 
 _BODIES = {
@@ -243,7 +235,7 @@ class MessageData(dict[str, Any]):
 
 
 _KEYS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
-_CALL_KEYS = frozenset({"id", "type", "function", "index"})
+_CALL_KEYS, _FUNCTION_KEYS = frozenset({"id", "type", "function", "index"}), ("name", "arguments")
 
 
 def as_message(value: Message | Mapping[str, Any], source: str = "") -> Message:
@@ -294,22 +286,19 @@ def _further(
     for key in fields:
         if hint := nearest(str(key), _KEYS, 0.8):
             raise InvalidOption(f"a message has no field {key!r}{hint}, got {dict(message)!r:.200}")
-    more = [_further_of_call(call) for call in calls]
-    if any(more):
-        fields["tool_calls"] = more
+    of_calls = list[dict[str, Any]]()
+    for call in calls:
+        rest = {} if isinstance(call, ToolCall) else call
+        more = {key: v for key, v in rest.items() if key not in _CALL_KEYS and _says(v)}
+        function = rest.get("function", {}).items()
+        if inner := {key: v for key, v in function if key not in _FUNCTION_KEYS and _says(v)}:
+            more["function"] = inner
+        of_calls.append(more)
+    if any(of_calls):
+        fields["tool_calls"] = of_calls
     if of_parts is not None:
         fields |= json.loads(of_parts.fields)
     return ProviderFields.of(fields, source) if fields else None
-
-
-def _further_of_call(call: ToolCall | Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(call, ToolCall):
-        return {}
-    more = {key: value for key, value in call.items() if key not in _CALL_KEYS and _says(value)}
-    inner = call["function"].items()
-    if function := {key: v for key, v in inner if key not in ("name", "arguments") and _says(v)}:
-        more["function"] = function
-    return more
 
 
 def _says(value: object) -> bool:

@@ -54,7 +54,11 @@ class ProviderFields:
             if name == "tool_calls":
                 for call, more in zip(message.get(name, ()), value, strict=False):
                     merge(call, more or {})
-            elif name == "content" and _are_pairs(value):
+            elif (
+                name == "content"
+                and isinstance(value, list)
+                and all(isinstance(item, list) for item in value)
+            ):
                 message[name] = _with_parts(message[name], value)
             else:
                 message[name] = value
@@ -67,10 +71,6 @@ def _objects(listed: object) -> list[dict[str, Any]]:
     items = listed if isinstance(listed, list) else ()
     flat = [item[1] if isinstance(item, list) and len(item) == 2 else item for item in items]
     return [item for item in flat if isinstance(item, dict)]
-
-
-def _are_pairs(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, list) for item in value)
 
 
 def _with_parts(content: Any, pairs: Sequence[Any]) -> list[dict[str, Any]]:

@@ -142,13 +142,12 @@ def _credentials(name: str, value: str) -> list[str]:
 
 def of_environment() -> list[str]:
     """The values of secret-looking environment variables, as they are now, and concealed ones."""
-    return [*CONCEALED.copy().values(), *_environment()]
-
-
-def _environment() -> list[str]:
     return [
-        secret
-        for name, value in os.environ.items()
-        if not value.startswith("/")
-        for secret in values_in(name, value).values()
+        *CONCEALED.copy().values(),
+        *(
+            secret
+            for name, value in os.environ.items()
+            if not value.startswith("/")
+            for secret in values_in(name, value).values()
+        ),
     ]

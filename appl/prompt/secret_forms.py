@@ -27,16 +27,11 @@ def forms(secret: str) -> set[str]:
     lower = {re.sub("%..", lambda m: m[0].lower(), url) for url in urls}
     strings = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     slashes = {text.replace("/", "\\/") for text in strings}
-    pages = _in_pages(secret)
+    page = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    quoted = page.replace('"', "&quot;")
+    pages = {page, quoted, *(quoted.replace("'", sign) for sign in ("&#x27;", "&#39;", "&apos;"))}
     coded = _coded(data) if len(data) >= _CODED else set[str]()
     return {secret, repr(secret)[1:-1], *urls, *lower, *strings, *slashes, *pages, *coded}
-
-
-def _in_pages(text: str) -> set[str]:
-    """*text* as it may stand in HTML."""
-    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    quoted = plain.replace('"', "&quot;")
-    return {plain, quoted, *(quoted.replace("'", sign) for sign in ("&#x27;", "&#39;", "&apos;"))}
 
 
 _CODED = 8
@@ -48,20 +43,14 @@ def _coded(data: bytes) -> set[str]:
     for before in range(3):
         text = base64.b64encode(bytes(before) + data).decode()
         remainder = (before + len(data)) % 3  # the last characters hang on what follows
-        variants |= {
-            variant := text[(0, 2, 3)[before] : _known(text, remainder)],
-            _url_safe(variant),
-        }
+        variant = text[(0, 2, 3)[before] : _known(text, remainder)]
+        variants |= {variant, variant.replace("+", "-").replace("/", "_")}
     return variants
 
 
 def _known(text: str, left: int) -> int:
     """The end of the base64 characters that hold nothing but the secret."""
     return len(text) - (0, 3, 2)[left]
-
-
-def _url_safe(text: str) -> str:
-    return text.replace("+", "-").replace("/", "_")
 
 
 def as_bytes(text: str) -> str:
@@ -184,7 +173,10 @@ class JoinedLines:
     """A text whose lines are joined, line breaks left out, and where its characters stood."""
 
     def __init__(self, text: str) -> None:
-        self._lines = between_breaks(text)
+        breaks = [match.span() for match in _BREAK.finditer(text)]
+        starts = [0, *(end for _, end in breaks)]
+        ends = [*(start for start, _ in breaks), len(text)]
+        self._lines = list(zip(starts, ends, strict=True))
         self._starts = [0, *accumulate(end - start for start, end in self._lines)]
         self.text = "".join(text[start:end] for start, end in self._lines)
 
@@ -207,13 +199,6 @@ class JoinedLines:
 def unbroken(text: str) -> str:
     """*text* without its line breaks."""
     return _BREAK.sub("", text)
-
-
-def between_breaks(text: str) -> list[tuple[int, int]]:
-    """The spans of the parts of *text* that have no line break in them."""
-    breaks = [match.span() for match in _BREAK.finditer(text)]
-    starts, ends = [0, *(end for _, end in breaks)], [*(start for start, _ in breaks), len(text)]
-    return list(zip(starts, ends, strict=True))
 
 
 class Mask:

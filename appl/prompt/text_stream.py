@@ -35,7 +35,8 @@ class GrowingText(Renderer):
         self.add(node, self._layout.mark(level_of(node), node.starts))
         if isinstance(node.part, Media):
             self._new.append(str(node.part))
-        return self._take_new()
+        text, self._new = "".join(self._new), []
+        return text
 
     def _begin(self, voice: Voice, apart: bool) -> None:
         super()._begin(voice, apart)
@@ -56,10 +57,6 @@ class GrowingText(Renderer):
             text = "\n" if self.length or self.media else ""
             self._new.append(text + "\n".join(map(str, calls)))
         return super().end(calls)
-
-    def _take_new(self) -> str:
-        text, self._new = "".join(self._new), []
-        return text
 
 
 def _whole(node: PromptNode) -> Message | None:

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import ref
 
-from appl.prompt import USER, ObservedPrompt, Prompt, PromptNode
+from appl.prompt import USER, ObservedPrompt, Prompt
 from appl.runtime.concurrency import structure
-from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.scopes import OWN_CODE, call_in_words
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.event import ScopeEntered, ScopeLeft
@@ -86,19 +85,6 @@ def _prompt(around: PromptWriter, ctx: str, beside: bool) -> Prompt:
     return around.prompt.copy() if ctx in ("copy", "same") else Prompt()
 
 
-def keep_place(around: PromptWriter, frame: Frame, pending: Promise) -> None:
-    """Add a place for the text of a ``same`` function that runs beside its caller."""
-
-    from appl.runtime.prompts.place import PendingPlace  # few functions run beside their caller
-
-    def nodes(_: Promise) -> list[PromptNode]:
-        tip = frame.tip()
-        return tip.since(frame.origin) if tip is not None else []
-
-    frame.shares = True
-    around.prompt.say(around.voice, PendingPlace(pending, nodes, frame.base))
-
-
 def _returned(frame: Frame, value: object) -> None:
     """Tell what the activation returned, unless it is the answer of its last ``gen``."""
     reporter = frame.run.reporter
@@ -108,12 +94,6 @@ def _returned(frame: Frame, value: object) -> None:
     if (watcher := reporter.watcher) is not None:
         shown = None if of is not None else reporter.snapshots.snapshot(value)
         watcher.on_event(ScopeLeft(frame.address, of, shown, None, time.monotonic_ns()))
-
-
-def _raised(frame: Frame, error: BaseException) -> None:
-    """Tell that the activation was left by *error*."""
-    if (watcher := frame.run.reporter.watcher) is not None and isinstance(error, Exception):
-        watcher.on_event(ScopeLeft(frame.address, None, None, error, time.monotonic_ns()))
 
 
 def leave(frame: Frame) -> None:
@@ -132,8 +112,13 @@ def leave(frame: Frame) -> None:
 def fail(frame: Frame, error: BaseException) -> None:
     """End the activation by *error*: cancel the calls that nobody else holds."""
     frame.finish()
-    if frame.run.reporter.shows_arguments:
-        _raised(frame, error)
+    reporter = frame.run.reporter
+    if (
+        reporter.shows_arguments
+        and (watcher := reporter.watcher) is not None
+        and isinstance(error, Exception)
+    ):
+        watcher.on_event(ScopeLeft(frame.address, None, None, error, time.monotonic_ns()))
     frame.started = unfinished = owed(frame.started)
     if not unfinished:
         return

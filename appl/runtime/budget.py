@@ -63,7 +63,12 @@ class budget:
             return look(account)
         frame = here(lambda: kind, call=False)
         value = frame.run.outside.observe(frame, kind, lambda: list(look(account)))
-        return _amounts_of(kind, value)
+        # A record may hold anything.
+        if isinstance(value, list) and len(value) == len(Amounts._fields):
+            cost, tokens, calls = value
+            if type(tokens) is type(calls) is int and type(cost) in (int, type(None)):
+                return Amounts(cost, tokens, calls)
+        raise TraceCorrupt(f"a recorded `{kind}` of a budget is none: {value!r:.80}")
 
     def __enter__(self) -> budget:
         frame = self._frame = here(lambda: "budget")
@@ -79,13 +84,3 @@ class budget:
 
     async def __aexit__(self, *error: object) -> None:
         self.__exit__(*error)
-
-
-def _amounts_of(kind: str, value: object) -> Amounts:
-    """The amounts that were seen; a record may hold anything."""
-    if not isinstance(value, list) or len(value) != len(Amounts._fields):
-        raise TraceCorrupt(f"a recorded `{kind}` of a budget is none: {value!r:.80}")
-    cost, tokens, calls = value
-    if type(tokens) is not int or type(calls) is not int or type(cost) not in (int, type(None)):
-        raise TraceCorrupt(f"a recorded `{kind}` of a budget is none: {value!r:.80}")
-    return Amounts(cost, tokens, calls)

@@ -137,7 +137,16 @@ class Dispatch:
         samples = partial(_samples, ref(self), backend, self._look_soon, self._warn)
         limits = (backend.profile.concurrency, self._concurrency, policy.limits.concurrency)
         most = min((limit for limit in limits if limit is not None), default=None)
-        make = partial(_dispatcher, place, samples, self._seed, most, self.budgets)
+        make = partial(
+            Dispatcher,
+            backend,
+            policy,
+            seed=self._seed,
+            most=most,
+            samples=samples,
+            traffic=place.traffic,
+            budgets=self.budgets,
+        )
         return Scheduler(make, policy, partial(_order, backend, order), server)
 
 
@@ -160,22 +169,3 @@ def _samples(
     run = dispatch()
     assert run is not None
     return Samples(backend, run.caches, look_soon, warn)
-
-
-def _dispatcher(
-    place: BackendEndpoint,
-    samples: Callable[[], Samples],
-    seed: int | None,
-    most: int | None,
-    budgets: Budgets,
-) -> Dispatcher:
-    """The way of calls to the backend of *place*, at most *most* of them at once."""
-    return Dispatcher(
-        place.backend,
-        place.policy,
-        seed=seed,
-        most=most,
-        samples=samples,
-        traffic=place.traffic,
-        budgets=budgets,
-    )

@@ -19,7 +19,6 @@ from appl.base import fallback
 from appl.compiler.hooks import is_compiled, program_of
 from appl.errors import ApplError, InvalidOption
 from appl.prompt import UNFORMATTED, RoleName, Voice
-from appl.runtime import activation
 from appl.runtime.activation import CONTEXTS, KEEPING, Body, CallMode, marked
 from appl.runtime.concurrency.fiber import hub_here, strand_here
 from appl.runtime.concurrency.future import Future
@@ -29,6 +28,9 @@ from appl.runtime.frame import FRAME, Frame, current, here, states_of
 if TYPE_CHECKING:
     from appl.compiler.ir import CallCounts
     from appl.compiler.passes import Translated
+    from appl.prompt import PromptNode
+    from appl.runtime.concurrency.promise import Promise
+    from appl.runtime.frame import PromptWriter
     from appl.runtime.prompts.compositor import Compositor
     from appl.runtime.prompts.prompt_context import PromptContext
 
@@ -85,7 +87,8 @@ class DecoratedFunction(Body):
         self.begins = documented or bool(self.notes)
         self.mode = CallMode(decoration.ctx, model=decoration.model, block=decoration.compositor)
         self._about = _ABOUT.difference(inspect.signature(f).parameters)
-        self._class = _class_of(f)
+        outer = f.__qualname__.rpartition(".")[0]
+        self._class = outer if not outer.endswith("<locals>") else ""  # that it is defined in
         self.function: Any = f
         self.code: Any = None
 
@@ -108,26 +111,20 @@ class DecoratedFunction(Body):
     def asked(self, kwargs: dict[str, object]) -> CallMode:
         mode = self.mode
         if kwargs and not self._about.isdisjoint(kwargs):
-            mode = self._call_mode(kwargs)
+            about = {word: kwargs.pop(word) for word in self._about if word in kwargs}
+            if (ctx := about.get("ctx_method")) is not None:
+                mode = dataclasses.replace(mode, ctx=_context(f"{self.name}(ctx_method=", ctx))
+            if "compositor" in about:
+                block = _compositor(about["compositor"], f"{self.name}(compositor=...)")
+                mode = dataclasses.replace(mode, block=block)
+            if (context := about.get("_ctx")) is not None:
+                context = _checked_context(self.name, "_ctx= takes", context)
+                mode = dataclasses.replace(mode, context=context)
         if self.decoration.new_ctx_func is not None and mode.ctx == "new":
             context = _checked_context(
                 self.name, "new_ctx_func() must return", self.decoration.new_ctx_func()
             )
             mode = dataclasses.replace(mode, ctx="same", context=context)
-        return mode
-
-    def _call_mode(self, kwargs: dict[str, object]) -> CallMode:
-        about = {word: kwargs.pop(word) for word in self._about if word in kwargs}
-        mode = self.mode
-        if (ctx := about.get("ctx_method")) is not None:
-            mode = dataclasses.replace(mode, ctx=_context(f"{self.name}(ctx_method=", ctx))
-        if "compositor" in about:
-            block = _compositor(about["compositor"], f"{self.name}(compositor=...)")
-            mode = dataclasses.replace(mode, block=block)
-        if (context := about.get("_ctx")) is not None:
-            mode = dataclasses.replace(
-                mode, context=_checked_context(self.name, "_ctx= takes", context)
-            )
         return mode
 
     def owner(self, args: tuple[object, ...]) -> Any:
@@ -151,10 +148,14 @@ class DecoratedFunction(Body):
         if self.notes and not frame.shares:
             for note in self.notes:
                 frame.run.reporter.tell_once(note, note)
-        role = self.decoration.docstring_as
-        if role is not None and self.translated.docstring is not None:
-            docstring = self.translated.docstring
-            frame.prompt.say(_documenting(frame.voice, role), docstring, site=self._place())
+        role, docstring = self.decoration.docstring_as, self.translated.docstring
+        if role is not None and docstring is not None:
+            voice = frame.voice  # that of other text, or a message of the system
+            if role == "system":
+                voice = Voice("system", None, UNFORMATTED)
+            elif voice.role != role:
+                voice = Voice(role, None, voice.level, voice.depth + 1)
+            frame.prompt.say(voice, docstring, site=self._place())
 
     def _place(self) -> tuple[str, int] | None:
         """The line at which it is defined."""
@@ -180,8 +181,16 @@ class DecoratedFunction(Body):
         frame, turn = self.enter(args, kwargs, mode=mode, caller=caller, beside=True)
         task = Task(frame, hub_here() if self.kind == "async" else strand_here().hub)
         caller.add(task)
-        if mode.ctx == "same":
-            activation.keep_place(mode.context or caller, frame, task)
+        if mode.ctx == "same":  # its text has its place in the prompt now
+            from appl.runtime.prompts.place import PendingPlace
+
+            def nodes(_: Promise) -> list[PromptNode]:
+                tip = frame.tip()
+                return tip.since(frame.origin) if tip is not None else []
+
+            frame.shares = True
+            around: PromptWriter = mode.context or caller
+            around.prompt.say(around.voice, PendingPlace(task, nodes, frame.base))
         if self.kind == "async":
             task.run_in_loop(self.aexecute(frame, turn, args, kwargs), context_for(frame))
             return Future(task)
@@ -191,19 +200,6 @@ class DecoratedFunction(Body):
         else:
             task.run_in_fiber(body, context_for(frame))
         return Future(task)
-
-
-def _documenting(voice: Voice, role: RoleName) -> Voice:
-    """The voice of a docstring: that of other text, or a message of the system."""
-    if role == "system":
-        return Voice("system", None, UNFORMATTED)
-    return voice if voice.role == role else Voice(role, None, voice.level, voice.depth + 1)
-
-
-def _class_of(f: FunctionType) -> str | None:
-    """The qualified name of the class that *f* is defined in."""
-    outer, _, _ = f.__qualname__.rpartition(".")
-    return outer if outer and not outer.endswith("<locals>") else None
 
 
 def _checked_context(name: str, what: str, value: object) -> PromptContext:
@@ -235,7 +231,11 @@ def _in_body() -> bool:
 
 
 def _in_plain_code() -> bool:
-    """True if the caller of the function is ordinary code, for which values are waited for."""
+    """True if the caller of the function is ordinary code, for which values are waited for.
+
+    Compiled code cannot say it with the call: in a body also ``map(f, words)``, a ``partial``, a
+    property and ``doc[0]`` call prompt functions, where no call of them is written.
+    """
     code = sys._getframe(2).f_code
     return not is_compiled(code) and id(code) not in KEEPING
 
@@ -373,9 +373,21 @@ def ppl(
         raise ValueError(f"@ppl(docstring_as={docstring_as!r}): it is 'user' or 'system'")
     if default_return not in (None, "prompt"):
         raise ValueError(f"@ppl(default_return={default_return!r}): only 'prompt' is known")
-    _check_decoration(
-        model=model, parallel=parallel, auto_prime=auto_prime, new_ctx_func=new_ctx_func
-    )
+    if model is not None and not (isinstance(model, str) and model):
+        raise InvalidOption(f"@ppl(model=...) takes the name of a model, got {model!r:.80}")
+    for name, value in (("parallel", parallel), ("auto_prime", auto_prime)):
+        if not isinstance(value, bool):
+            raise InvalidOption(f"@ppl({name}=...) is True or False, got {value!r:.80}")
+    if new_ctx_func is not None:
+        from appl.runtime.prompts.prompt_context import PromptContext  # few functions give one
+
+        if not callable(new_ctx_func):
+            raise InvalidOption(
+                "@ppl(new_ctx_func=...) takes a function that makes a PromptContext, got "
+                f"{new_ctx_func!r:.80}"
+            )
+        if new_ctx_func is PromptContext:  # which makes the usual ones
+            new_ctx_func = None
     decoration = Decoration(
         _context("@ppl(ctx=", ctx),
         _compositor(compositor, "@ppl(compositor=...)"),
@@ -384,7 +396,7 @@ def ppl(
         _ROLES.get(docstring_as or ""),
         parallel,
         auto_prime,
-        _context_maker(new_ctx_func),
+        new_ctx_func,
     )
     return lambda f: _decorate(f, decoration)
 
@@ -396,31 +408,6 @@ def _compositor(value: object, where: str) -> Compositor | None:
     from appl.runtime.prompts.compositor import compositor_of
 
     return compositor_of(value, where)
-
-
-def _context_maker(maker: Any) -> Callable[[], PromptContext] | None:
-    """The user's function that makes contexts; ``None`` for the usual ones, as of the class."""
-    if maker is None:
-        return None
-    from appl.runtime.prompts.prompt_context import PromptContext
-
-    return None if maker is PromptContext else maker
-
-
-def _check_decoration(
-    *, model: object, parallel: object, auto_prime: object, new_ctx_func: object
-) -> None:
-    """Refuse impossible values of the decorator's options."""
-    if model is not None and not (isinstance(model, str) and model):
-        raise InvalidOption(f"@ppl(model=...) takes the name of a model, got {model!r:.80}")
-    for name, value in (("parallel", parallel), ("auto_prime", auto_prime)):
-        if not isinstance(value, bool):
-            raise InvalidOption(f"@ppl({name}=...) is True or False, got {value!r:.80}")
-    if new_ctx_func is not None and not callable(new_ctx_func):
-        raise InvalidOption(
-            "@ppl(new_ctx_func=...) takes a function that makes a PromptContext, got "
-            f"{new_ctx_func!r:.80}"
-        )
 
 
 def _decorate(f: object, decoration: Decoration) -> Any:

@@ -92,7 +92,10 @@ async def agenerate(
                 leave(frame)
                 return
             finally:
-                _restore(token)
+                try:
+                    FRAME.reset(token)
+                except ValueError:  # finalised in another context than the one it ran in
+                    FRAME.set(None)
             try:
                 step = functools.partial(inner.asend, (yield out))
             except GeneratorExit:
@@ -116,23 +119,13 @@ def _close(frame: Frame, inner: Generator[object, object, object]) -> None:
     Collection can strike inside ``ContextVar.set``, where setting another value is not safe.
     """
     resumed(frame)
-    copy_context().run(_close_in, frame, inner)
-
-
-def _close_in(frame: Frame, inner: Generator[object, object, object]) -> None:
-    FRAME.set(frame)
-    inner.close()
+    context = copy_context()
+    context.run(FRAME.set, frame)
+    context.run(inner.close)
 
 
 def _no_step() -> None:
     """In place of the next step of a generator that is closed."""
-
-
-def _restore(token: Any) -> None:
-    try:
-        FRAME.reset(token)
-    except ValueError:  # finalised in another context than the one it ran in
-        FRAME.set(None)
 
 
 # -- generators that have run to their first yield when they are handed out

@@ -109,9 +109,10 @@ class NestedRun:
         if error is not None:
             structure.cancel_all(self._started())
         world = self.run.outside.world
-        for frame in self._suspended():
-            abandoned = [pending for pending in frame.started if world.dropped(pending.address)]
-            structure.cancel_all(abandoned)
+        for frame in tuple(self.run.tree.suspended):
+            if frame.within(self._frame):
+                abandoned = [pending for pending in frame.started if world.dropped(pending.address)]
+                structure.cancel_all(abandoned)
 
     def _raise(self, error: BaseException | None, failures: list[Promise | None]) -> None:
         failure = next(filter(None, failures), None)
@@ -132,9 +133,3 @@ class NestedRun:
             if frame.within(self._frame):
                 promises += frame.started
         return [pending for pending in promises if pending is not self._spared]
-
-    def _suspended(self) -> Iterator[Frame]:
-        """The generators of this scope that have begun and not ended."""
-        for frame in tuple(self.run.tree.suspended):
-            if frame.within(self._frame):
-                yield frame

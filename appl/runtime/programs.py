@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextvars import Context
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from appl.base.collecting import stack_of, with_callers
 from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hubs
@@ -150,8 +150,15 @@ def _in_loop(
         own = _own(aio)
         pending = awaited.get(id(getattr(aio, "_fut_waiter", None)))
         if (own is not None and id(own) in tasks) or (pending is not None and home):
+            place, coro = None, cast(Any, aio.get_coro())
+            while coro is not None:  # to the innermost line of the user's in what it awaits
+                frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
+                if frame is None:
+                    break
+                place = _place([frame]) or place
+                coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
             address = own.address if own is not None else ""
-            yield Program(address, "task", aio.get_name(), pending, _awaits_at(aio.get_coro()))
+            yield Program(address, "task", aio.get_name(), pending, place)
 
 
 def _all_tasks(loop: asyncio.AbstractEventLoop) -> Iterable[asyncio.Task[object]]:
@@ -168,15 +175,3 @@ def _own(aio: asyncio.Task[object]) -> Task | None:
         if isinstance(owner, Task):
             return owner
     return None
-
-
-def _awaits_at(coro: object) -> Place | None:
-    """The innermost line of the user's in a coroutine that waits."""
-    place = None
-    while coro is not None:
-        frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
-        if frame is None:
-            break
-        place = _place([frame]) or place
-        coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
-    return place

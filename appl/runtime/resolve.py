@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from typing import Any
 
 from appl.compiler.hooks import program_of
+from appl.runtime.activation import KEEPING
 from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.concurrency.scopes import OWN_CODE
@@ -104,13 +105,6 @@ async def aresolve(value: object) -> Any:
     for future in futures:
         await awaited(future._pending)
     return replaced(value, {}) if futures else value
-
-
-def resolved_elements(generator: Any) -> object:
-    """The elements of a generator expression, each waited for when it is asked for."""
-    if isinstance(generator, AsyncIterator):
-        return _async_elements(generator)
-    return map(resolve, generator)
 
 
 async def _async_elements(generator: AsyncIterator[object]) -> AsyncIterator[object]:
@@ -268,6 +262,9 @@ def _elements(value: object) -> Any:
     return list(value) if isinstance(value, _ITERATORS) else value
 
 
+KEEPING.add(id(_elements.__code__))  # what map(ask, words) calls from there is called by the body
+
+
 def _unwrap(value: object) -> object:
     return value.generator if type(value) is Items else value
 
@@ -279,8 +276,11 @@ def _unwrapped(args: tuple[object, ...]) -> tuple[object, ...]:
 def _final(args: tuple[object, ...], futures: list[Proxy]) -> Iterator[object]:
     done: dict[int, Any] = {}
     for argument in args:
-        if type(argument) is Items:
-            yield resolved_elements(argument.generator)
+        if type(argument) is Items:  # each element is waited for when it is asked for
+            if isinstance(argument.generator, AsyncIterator):
+                yield _async_elements(argument.generator)
+            else:
+                yield map(resolve, argument.generator)
         else:
             yield replaced(argument, done) if futures else argument
 

@@ -107,11 +107,11 @@ class Run:
         for name, place in (places or {}).items():
             self.dispatch.add_place(name, place)
         self._prepare = prepare
-        self.open_tool_memory: Callable[[], ToolMemory | None] = _unremembered
+        self.open_tool_memory: Callable[[], ToolMemory | None] = _nothing
         self.longest_wait = LONGEST_WAIT_S
         self.nests = True  # a run that is opened inside is a scope of this one
         self.is_isolated = False  # while it is open, nobody else in the process is asked
-        self.trace_path: Callable[[], Path | None] = _unrecorded
+        self.trace_path: Callable[[], Path | None] = _nothing
         self.closed = False  # nothing can be started any more
         self.over: bool = False  # and all has ended
         self.refusal = ""  # why nothing may be started, if so
@@ -377,11 +377,12 @@ class Run:
         if "states" in vars(self):
             self.states.clear()
         spared = self._spared
-        if spared is None or error is not None or not spared.subscribe(self._spared_ended):
+        if (
+            spared is None
+            or error is not None
+            or not spared.subscribe(lambda _: self._is_over(None))
+        ):
             self._is_over(error)
-
-    def _spared_ended(self, spared: Promise) -> None:
-        self._is_over(None)
 
     def _is_over(self, error: BaseException | None) -> None:
         self.over = True
@@ -400,12 +401,8 @@ class Run:
             on_over()
 
 
-def _unrecorded() -> None:
-    """The path of no trace."""
-
-
-def _unremembered() -> None:
-    """No memory of tools."""
+def _nothing() -> None:
+    """Neither the path of a trace nor a memory of tools."""
 
 
 def _account(policy: Policy) -> Account | None:

@@ -175,7 +175,7 @@ MUTANTS = (
     Mutant(
         "the first item of an inline block has no number of its own",
         "prompt/layout.py",
-        "counts = counts and level.level.format.inline",
+        "counts = counts and around.level.format.inline",
         "counts = False",
         first=35,
     ),

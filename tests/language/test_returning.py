@@ -18,7 +18,7 @@ import appl
 from appl import Future, Generation, Text, gen, ppl
 from appl.backend import Request
 from appl.errors import advice
-from appl.testing import Held, Scripted, running
+from appl.testing import Held, Scripted, Seeded, running
 
 if TYPE_CHECKING:
     from elsewhere import Later, Word
@@ -275,6 +275,37 @@ def test_inside_a_prompt_function_calls_still_run_at_once() -> None:
     with running(backend):
         backend.release(*(f"/program.0/answer.{n}/gen.0" for n in range(3)))
         assert json.dumps(program()) == '["done", "done", "done"]'
+
+
+class Together(Seeded):
+    """Notes how many calls wait for an answer whenever no program can go on."""
+
+    def __init__(self) -> None:
+        super().__init__(0, lambda request: "done")
+        self.present: list[int] = []
+
+    def on_idle(self, final: bool = True) -> bool:
+        self.present.append(sum(not gate.done() for gate in self.waiting.values()))
+        return super().on_idle(final)
+
+
+@pytest.mark.parametrize("finish", [", ".join, sorted, max, set, list])
+def test_what_an_iterator_gives_in_a_prompt_function_has_all_begun(
+    finish: Callable[[object], object],
+) -> None:
+    @ppl
+    def program() -> object:
+        return finish(map(answer, ["a", "b"]))
+
+    @ppl
+    async def later() -> object:
+        return finish(map(answer, ["a", "b"]))
+
+    with running(sync := Together()):
+        assert "done" in str(program())
+    with running(asynchronous := Together()):
+        assert "done" in str(asyncio.run(later()))
+    assert max(sync.present) == max(asynchronous.present) == 2
 
 
 def test_map_keeps_calls_side_by_side() -> None:
