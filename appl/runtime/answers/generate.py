@@ -137,12 +137,9 @@ def _call(frame: Frame, kind: str, request: RequestOptions, sampling: Sampling) 
         node, messages = explicit_prompt(request.messages, run.recent)
     place = _source() or frame.call_place
     if node is None and messages is None:
-        from appl.runtime.prompts.empty import check_empty, warn_of_empty
+        from appl.runtime.prompts.empty import check_empty
 
-        if request.messages is not None:
-            warn_of_empty(kind, frame, place)
-        else:
-            check_empty(kind, frame, place)
+        check_empty(kind, frame, place, request.messages is not None)
     prompt = node or messages
     if prompt is not None and prompt.needs:
         check_media(run.dispatch.models.profile_of(request.model or ""), prompt)
@@ -171,16 +168,14 @@ def _answer(frame: Frame, call: Call, request: RequestOptions) -> Call | MultiCa
         return choose(call, tuple(request.choices))
     partial = None
     if request.shape is not None:
-        from appl.runtime.answers.output import typed_answer
+        from appl.runtime.answers.output import TypedAnswer
 
-        answer = typed = typed_answer(
-            answer, request.shape, call.profile, request.max_asks, request.check
-        )
+        answer = typed = TypedAnswer(answer, request.shape, request.max_asks, request.check)
         partial = typed.partial
     if request.stream or frame.run.reporter.streams or frame.streams:
-        from appl.runtime.answers.multi_call import open_stream
+        from appl.runtime.answers.stream import Stream
 
-        open_stream(answer, partial)
+        answer.stream_to(Stream(answer, frame.run.reporter, partial))
         answer.overlaps = request.stream
     return answer
 

@@ -40,10 +40,14 @@ class Checker:
             kind.check_schema(schema, format_checker=jsonschema.FormatChecker(()))
         except jsonschema.SchemaError as error:
             raise InvalidOption(f"this is no JSON schema: {_problem(error)}") from None
-        nowhere = referencing.Registry()
-        _check_references(schema, referencing, nowhere)
+        for reference in _references(schema):
+            if not _is_known(reference, schema):
+                raise InvalidOption(
+                    f"the JSON schema refers to {reference!r:.200}, which is not in it: "
+                    "it may refer to its own parts only, as in {'$ref': '#/$defs/name'}"
+                )
         _check_patterns(schema)
-        self._validator = _bounded()(schema, registry=nowhere)
+        self._validator = _bounded()(schema, registry=referencing.Registry())
 
     def errors(self, value: object) -> str | None:
         """The problems of *value*, in one line; ``None`` when it fits."""
@@ -181,21 +185,6 @@ def _problem(error: Any) -> str:
     return f"{place}: {what}" if place else what
 
 
-def _check_references(schema: object, referencing: Any, nowhere: Any) -> None:
-    resource = referencing.jsonschema.DRAFT202012.create_resource(schema)
-    resolver = nowhere.resolver_with_root(resource)
-    for reference in _references(schema):
-        try:
-            fits = isinstance(resolver.lookup(reference).contents, dict | bool)
-        except Exception:  # of a pointer into what is no schema, or an address that is none
-            fits = False
-        if not fits:
-            raise InvalidOption(
-                f"the JSON schema refers to {reference!r:.200}, which is not in it: "
-                "it may refer to its own parts only, as in {'$ref': '#/$defs/name'}"
-            ) from None
-
-
 def _references(schema: object) -> Iterator[str]:
     for part in _parts(schema):
         references = (part.get(name) for name in ("$ref", "$dynamicRef"))
@@ -225,22 +214,19 @@ def _is_in(pattern: str, text: str) -> bool:
 
 
 def _check_patterns(schema: object) -> None:
-    for pattern in _patterns(schema):
-        _compiled(pattern)
-    keywords = {name for part in _parts(schema) for name in part}
+    keywords: set[str] = set()
+    for part in _parts(schema):
+        keywords.update(part)
+        if isinstance(part.get("pattern"), str):
+            _compiled(part["pattern"])
+        if isinstance(part.get("patternProperties"), Mapping):
+            for pattern in part["patternProperties"]:
+                _compiled(pattern)
     if {"patternProperties", "unevaluatedProperties"} <= keywords:
         raise InvalidOption(
             "a JSON schema with patternProperties and unevaluatedProperties cannot be checked: "
             "write additionalProperties"
         )
-
-
-def _patterns(schema: object) -> Iterator[str]:
-    for part in _parts(schema):
-        if isinstance(part.get("pattern"), str):
-            yield part["pattern"]
-        if isinstance(part.get("patternProperties"), Mapping):
-            yield from part["patternProperties"]
 
 
 def _parts(schema: object) -> Iterator[Mapping[str, Any]]:

@@ -134,11 +134,10 @@ class Text(Answer):
     def samples(self) -> tuple[Text, ...]:
         """All samples that were asked for with ``n=``; this one is the first."""
         count = len(self._response.samples)
-        return tuple(self._sibling(i) for i in range(count))
-
-    def _sibling(self, number: int) -> Text:
-        return Text.of(
-            self._address, self._response, number, objects=self._objects, tools=self._tools
+        objects, tools = self._objects, self._tools
+        return tuple(
+            Text.of(self._address, self._response, i, objects=objects, tools=tools)
+            for i in range(count)
         )
 
     @property
@@ -161,7 +160,9 @@ class Text(Answer):
         def __getattr__(self, name: str) -> Any:
             value = fallback.names().attribute(self, self, name)
             if value is fallback.MISSING:
-                raise AttributeError(_no_attribute(name, self.response_obj))
+                untyped = self.response_obj is None
+                hint = "; for an answer with attributes, write gen(response_format=…)" * untyped
+                raise AttributeError(f"an answer has no attribute {name!r}{hint}")
             return value
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -184,8 +185,3 @@ def _tell_of_tools(address: str, name: str) -> None:
         "answer.run_tool_calls()"
     )
     print(line, file=sys.stderr)
-
-
-def _no_attribute(name: str, typed: object) -> str:
-    hint = "; for an answer with attributes, write gen(response_format=…)" if typed is None else ""
-    return f"an answer has no attribute {name!r}{hint}"

@@ -28,7 +28,7 @@ from appl.runtime.concurrency.promise import Deliverable, Promise, Stop
 from appl.runtime.concurrency.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from appl.runtime.concurrency.held_lock import NeededLock
+    pass
 
 EAGER_DEPTH = 4
 SLICE = 0.05
@@ -167,10 +167,7 @@ class Fiber(Strand):
         if hub.depth >= EAGER_DEPTH or getcurrent() is hub.greenlet:
             hub.ready.append((self, None))
             hub.poke()
-        else:
-            self._start_now(hub)
-
-    def _start_now(self, hub: Hub) -> None:
+            return
         loop = _get_running_loop()
         hub.depth += 1
         # At its first wait, or its end, the fiber returns here, to the program that started it,
@@ -476,7 +473,16 @@ class Hub:
         # Deadlocks are looked for only now: at the wait itself a part of the cycle might still
         # be missing, and most waits end before the hub has nothing to do.
         if self.suspects:
-            self._look_for_deadlock()
+            from appl.runtime.concurrency.deadlock import deadlock_of
+
+            suspects, self.suspects = self.suspects, []
+            blocks = self.loop is not None and self._steps.runner is None
+            for strand in suspects:
+                waits = strand.waits
+                if waits is not None:
+                    error = deadlock_of(waits, self if blocks and strand is self._outer else None)
+                    if error is not None:
+                        strand.wake(waits, error)
             if self.ready:
                 return
         if self._steps.runner is None:
@@ -517,60 +523,25 @@ class Hub:
                 while not self.ready and not self._wakeup.acquire(timeout=patience):
                     slept += patience
                     if slept >= LOOK_S:
-                        slept, needed = 0.0, self._look_for_held_lock(needed)
+                        # Few programs wait for so long.
+                        from appl.runtime.concurrency.held_lock import raise_in_holders
+
+                        slept, needed = 0.0, raise_in_holders(self.waiting(), needed)
             else:
                 # A blocking wait under a running loop. Its task can be cancelled from another
                 # thread, which notifies nobody: so it sleeps in slices and looks. It is one sleep
                 # all the same: who looks for idleness would take each new one for a move, and
                 # would never have seen long enough that nobody moves.
                 while not self.ready and not self._wakeup.acquire(timeout=SLICE):
-                    self._check_cancelled()
+                    outer = self._outer
+                    if outer is None or (waits := outer.waits) is None:
+                        continue
+                    if _cancellations(self.loop) > outer.cancellations:
+                        outer.wake(waits, asyncio.CancelledError())
         finally:
             self._saw_inbox = self.asleep = False
             if self.blocking is not None:
                 self.blocking(False)
-
-    def _look_for_held_lock(self, before: NeededLock | None) -> NeededLock | None:
-        """Raise an error in programs that hold the lock that the I/O thread waits for.
-
-        It waits for the lock *before* since the last look.
-        """
-        # Few programs wait for so long.
-        from appl.runtime.concurrency.held_lock import error_about, holds, needed_by_io
-
-        needed = needed_by_io()
-        if needed is not None and needed.same(before):
-            for strand in self.waiting():
-                frame, waits = strand.greenlet.gr_frame, strand.waits
-                if waits is not None and holds(needed, frame):
-                    strand.wake(waits, error_about(needed, frame, waits.address))
-        return needed
-
-    def _check_cancelled(self) -> None:
-        """Under a running loop: has the task that waits been cancelled meanwhile?"""
-        outer, loop = self._outer, self.loop
-        if loop is None or outer is None or outer.waits is None:
-            return
-        if _cancellations(loop) > outer.cancellations:
-            outer.wake(outer.waits, asyncio.CancelledError())
-
-    def _look_for_deadlock(self) -> None:
-        suspects, self.suspects = self.suspects, []
-        for strand in suspects:
-            waits = strand.waits
-            if waits is not None and (error := self._deadlock(strand, waits)) is not None:
-                strand.wake(waits, error)
-
-    def _deadlock(self, strand: Strand, waits: Promise) -> BaseException | None:
-        from appl.runtime.concurrency.deadlock import blocked_loop, bound_to, deadlock, find_cycle
-
-        cycle = find_cycle(waits)
-        if cycle is not None:
-            return deadlock(cycle)
-        if self.loop is None or self._steps.runner is not None or strand is not self._outer:
-            return None
-        bound = bound_to(waits, self)
-        return blocked_loop(bound) if bound is not None else None
 
     def _step(self) -> None:
         """One callback of the loop: run what is ready, deliver what has come."""

@@ -130,7 +130,12 @@ class Deferred(Proxy):
         """The answer as a notebook shows it; waits, unless only the running loop can end it."""
         from appl.prompt.notebook import block  # only notebooks show answers
 
-        last = _shown_of(self._pending)
+        last = self._pending  # waited for to its end; a failure stays one that nobody looked at
+        while not last.in_loop:  # a task of the running loop cannot end while this thread waits
+            wait(last)
+            if last.last() is last:
+                break
+            last = last.last()
         if last.outcome is None:
             return block("…", f"{self._pending.address}: pending, await it")
         if isinstance(last.outcome, Error):
@@ -156,19 +161,6 @@ class Deferred(Proxy):
         from appl.runtime.answers.stream import TextStream
 
         return TextStream(self, "reasoning")
-
-
-def _shown_of(pending: Promise) -> Promise:
-    """The last of the chain that begins with *pending*, after waiting for it.
-
-    A failure stays one that nobody has looked at.
-    """
-    while not pending.in_loop:  # a task of the running loop cannot end while this thread waits
-        wait(pending)
-        if pending.last() is pending:
-            break
-        pending = pending.last()
-    return pending
 
 
 def _same(value: T) -> T:

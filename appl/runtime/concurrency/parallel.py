@@ -108,40 +108,25 @@ def start(f: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Task:
         return pending
     caller = here(call_in_words, _name(f), args)
     frame = scope_beside(caller, _name(f))
-    if is_async(f):
-        return _start_coroutine(f, frame, caller, args, kwargs)
-    task = Task(frame, strand_here().hub)
+    task, is_coroutine = Task(frame, strand_here().hub), is_async(f)
     caller.add(task)  # before it begins: it may end, or be cancelled, before this function returns
+    context = context_for(frame)
+    if is_coroutine and _get_running_loop() is not None:
+        task.run_in_loop(f(*args, **kwargs), context)
+        return task
 
     def body() -> object:
+        # Without a running loop a coroutine needs one of its own, and so a thread of its own: a
+        # loop on this thread would keep the caller from going on.
+        if is_coroutine:
+            return asyncio.run(f(*args, **kwargs))
         every = [resolve(argument) for argument in args]
         return f(*every, **{name: resolve(argument) for name, argument in kwargs.items()})
 
     if caller.run.services.sequential:
-        task.run_here(body, context_for(frame))
+        task.run_here(body, context)
     else:
-        task.run_in_thread(body, context_for(frame))
-    return task
-
-
-def _start_coroutine(
-    f: Callable[..., Coroutine[object, object, object]],
-    frame: Frame,
-    caller: Frame,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-) -> Task:
-    task = Task(frame, strand_here().hub)
-    caller.add(task)
-    context = context_for(frame)
-    # Without a running loop the coroutine needs one of its own, and so a thread of its own: a loop
-    # on this thread would keep the caller from going on.
-    if _get_running_loop() is not None:
-        task.run_in_loop(f(*args, **kwargs), context)
-    elif caller.run.services.sequential:
-        task.run_here(lambda: asyncio.run(f(*args, **kwargs)), context)
-    else:
-        task.run_in_thread(lambda: asyncio.run(f(*args, **kwargs)), context)
+        task.run_in_thread(body, context)
     return task
 
 
@@ -506,16 +491,6 @@ class MapItems:
         self._items[index:] = [item, *self._items[index + 1 :]]
         item.follow(pending)
 
-    def _start_late(self, index: int) -> None:
-        """Begin an item that was passed over, at its own address."""
-        # Addresses are numbered in the order of issuing. The counter is put back for a moment, so
-        # that the item gets the number that it was passed over with.
-        counts = self._caller.counts
-        after, counts[self._name] = counts[self._name], self._first + index
-        self._ended -= 1
-        self._start(index)
-        counts[self._name] = after
-
     def one_over(self, item: Item, end: Promise) -> None:
         """Note that *item* is over, by *end*; on the thread of ``hub``."""
         self._ended += 1
@@ -545,7 +520,13 @@ class MapItems:
         self._start_all()
         item = self._items[index]
         if item is None:
-            self._start_late(index)
+            # Begun late, at the address that it was passed over with. Addresses are numbered in
+            # the order of issuing: the counter is put back for a moment.
+            counts = self._caller.counts
+            after, counts[self._name] = counts[self._name], self._first + index
+            self._ended -= 1
+            self._start(index)
+            counts[self._name] = after
             item = self._items[index]
         assert item is not None
         if len(self._items) == len(self._every) or item.over:
@@ -596,20 +577,12 @@ class MapItems:
 
     def _cancel(self) -> None:
         """Cancel the rest; items that were not started keep their addresses."""
-        self._excuse()
+        if self._as_recorded:  # workers went on for a while before they heard of the end
+            for item in self._items:
+                if item is not None and not item.over:
+                    self._caller.run.outside.world.skip(item.pending.address)
         cancel_all([item.pending for item in self._items if item is not None])
         name = name_of(self._f)
         # Later calls are numbered behind all items, however many of them had been started.
         for _ in range(len(self._items), len(self._every)):
             here(lambda: name).issue(name)
-
-    def _excuse(self) -> None:
-        """Skip the recorded calls of unfinished items.
-
-        Workers had gone on for a while before they heard that the map was cancelled.
-        """
-        if not self._as_recorded:
-            return
-        for item in self._items:
-            if item is not None and not item.over:
-                self._caller.run.outside.world.skip(item.pending.address)

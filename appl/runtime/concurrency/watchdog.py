@@ -308,7 +308,11 @@ def lock_at(frame: FrameType) -> tuple[str, Any]:
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_globals).strip()
     with contextlib.suppress(SyntaxError, ValueError):
         for node in ast.walk(ast.parse(f"{line} pass" if line.endswith(":") else line)):
-            expression = _lock_expression(node)
+            expression = None
+            if isinstance(node, ast.withitem):
+                expression = node.context_expr
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                expression = node.func.value if node.func.attr == "acquire" else None
             lock = _value_of(expression, frame) if expression is not None else None
             if expression is not None and isinstance(lock, _LOCKS):
                 return ast.unparse(expression), lock
@@ -316,15 +320,6 @@ def lock_at(frame: FrameType) -> tuple[str, Any]:
 
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Semaphore, threading.Condition)
-
-
-def _lock_expression(node: ast.AST) -> ast.expr | None:
-    """The object that *node* takes, if it is ``with X`` or ``X.acquire(…)``."""
-    if isinstance(node, ast.withitem):
-        return node.context_expr
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.value if node.func.attr == "acquire" else None
-    return None
 
 
 def _value_of(node: ast.expr, frame: FrameType) -> object:
