@@ -128,7 +128,16 @@ def _object(kind: object, value: dict[str, object], whole: bool) -> object:
     if typing.is_typeddict(origin):
         return _members(value, typing.get_type_hints(origin), whole)
     if dataclasses.is_dataclass(origin) and isinstance(origin, type):
-        return _dataclass(origin, value, whole)
+        members = _members(value, typing.get_type_hints(origin), whole)
+        instance: Any = object.__new__(origin)
+        for field in dataclasses.fields(origin):
+            missing = None
+            if field.default is not dataclasses.MISSING:
+                missing = field.default
+            elif field.default_factory is not dataclasses.MISSING:
+                missing = field.default_factory()
+            object.__setattr__(instance, field.name, members.get(field.name, missing))
+        return instance
     if hasattr(origin, "model_construct"):
         return _model(origin, value, whole)
     return value if origin in (Any, object) else _MISSING
@@ -142,19 +151,6 @@ def _members(value: dict[str, object], kinds: Mapping[str, object], whole: bool)
         if name in kinds
     }
     return {name: item for name, item in members.items() if item is not _MISSING}
-
-
-def _dataclass(kind: type, value: dict[str, object], whole: bool) -> object:
-    members = _members(value, typing.get_type_hints(kind), whole)
-    instance: Any = object.__new__(kind)
-    for field in dataclasses.fields(kind):
-        missing = None
-        if field.default is not dataclasses.MISSING:
-            missing = field.default
-        elif field.default_factory is not dataclasses.MISSING:
-            missing = field.default_factory()
-        object.__setattr__(instance, field.name, members.get(field.name, missing))
-    return instance
 
 
 def _model(kind: Any, value: dict[str, object], whole: bool) -> object:

@@ -260,8 +260,41 @@ def _bounded() -> Any:
     import jsonschema  # only typed answers and tools need it
 
     kind, wrong = jsonschema.Draft202012Validator, jsonschema.ValidationError
-    references = {name: _once(kind.VALIDATORS[name], name, wrong) for name in _REFERENCES}
-    return jsonschema.validators.extend(kind, {**_linear(kind, wrong), **references})
+    additional = kind.VALIDATORS["additionalProperties"]
+
+    def unique_items(validator: object, on: object, value: Any, schema: object) -> Iterator[object]:
+        if on and isinstance(value, list) and len({_same(item) for item in value}) < len(value):
+            yield wrong(f"{value!r} has non-unique elements")
+
+    def pattern(validator: object, wanted: str, value: object, schema: object) -> Iterator[object]:
+        if isinstance(value, str) and not _is_in(wanted, value):
+            yield wrong(f"{value!r} does not match {wanted!r}")
+
+    def pattern_properties(validator: Any, by: Any, value: Any, schema: Any) -> Iterator[object]:
+        for wanted, inner in by.items() if isinstance(value, dict) else ():
+            for name in (key for key in value if _is_in(wanted, key)):
+                yield from validator.descend(value[name], inner, path=name, schema_path=wanted)
+
+    def additional_properties(
+        validator: object, rule: object, value: object, schema: Any
+    ) -> Iterator[object]:
+        if not isinstance(value, dict):
+            return
+        by = schema.get("patternProperties", {})
+        matched = [name for name in value if any(_is_in(wanted, name) for wanted in by)]
+        properties = {**schema.get("properties", {}), **dict.fromkeys(matched, True)}
+        yield from additional(validator, rule, value, {"properties": properties})
+
+    # Their time is linear: patterns are matched by this module's engine, and elements are hashed.
+    keywords: dict[str, Any] = {
+        "uniqueItems": unique_items,
+        "pattern": pattern,
+        "patternProperties": pattern_properties,
+        "additionalProperties": additional_properties,
+    }
+    for name in _REFERENCES:
+        keywords[name] = _once(kind.VALIDATORS[name], name, wrong)
+    return jsonschema.validators.extend(kind, keywords)
 
 
 _REFERENCES = ("$ref", "$dynamicRef")
@@ -294,38 +327,3 @@ def _same(value: object) -> object:
     if isinstance(value, dict):
         return dict, frozenset((name, _same(item)) for name, item in value.items())
     return value
-
-
-def _linear(kind: Any, wrong: Any) -> dict[str, Any]:
-    """Keywords of *kind* whose time is linear: patterns by this module's engine, and sets."""
-    additional = kind.VALIDATORS["additionalProperties"]
-
-    def unique_items(validator: object, on: object, value: Any, schema: object) -> Iterator[object]:
-        if on and isinstance(value, list) and len({_same(item) for item in value}) < len(value):
-            yield wrong(f"{value!r} has non-unique elements")
-
-    def pattern(validator: object, wanted: str, value: object, schema: object) -> Iterator[object]:
-        if isinstance(value, str) and not _is_in(wanted, value):
-            yield wrong(f"{value!r} does not match {wanted!r}")
-
-    def pattern_properties(validator: Any, by: Any, value: Any, schema: Any) -> Iterator[object]:
-        for wanted, inner in by.items() if isinstance(value, dict) else ():
-            for name in (key for key in value if _is_in(wanted, key)):
-                yield from validator.descend(value[name], inner, path=name, schema_path=wanted)
-
-    def additional_properties(
-        validator: object, rule: object, value: object, schema: Any
-    ) -> Iterator[object]:
-        if not isinstance(value, dict):
-            return
-        by = schema.get("patternProperties", {})
-        matched = [name for name in value if any(_is_in(wanted, name) for wanted in by)]
-        properties = {**schema.get("properties", {}), **dict.fromkeys(matched, True)}
-        yield from additional(validator, rule, value, {"properties": properties})
-
-    return {
-        "uniqueItems": unique_items,
-        "pattern": pattern,
-        "patternProperties": pattern_properties,
-        "additionalProperties": additional_properties,
-    }

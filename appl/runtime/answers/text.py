@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from appl.prompt import ToolMessage
     from appl.runtime.answers.stream import TextStream
 
+_tools_hint_shown = False
+"""True once the user was told why an answer is empty: once in a process."""
+
 
 class Text(Answer):
     """The text of an answer. ``usage`` and ``cost`` are those of the whole call."""
@@ -50,8 +53,16 @@ class Text(Answer):
         return text
 
     def __str__(self) -> str:
-        if not self and self._sample.tool_calls and self._tools is not None:
-            _tell_of_tools(self._address, self._sample.tool_calls[0].name)
+        global _tools_hint_shown
+        calls = self._sample.tool_calls
+        if not self and calls and self._tools is not None and not _tools_hint_shown:
+            _tools_hint_shown = True
+            line = (
+                f"appl: {self._address}: this answer is empty, as the model calls the tool "
+                f"{calls[0].name!r} and nobody has run it; write gen_with_tools(tools=[…]) in "
+                "place of gen(tools=[…]), or run it with answer.run_tool_calls()"
+            )
+            print(line, file=sys.stderr)
         return self
 
     # a program may mean the future that stood here before ordinary code got the finished text
@@ -167,21 +178,3 @@ class Text(Answer):
 
     def __reduce__(self) -> tuple[object, ...]:
         return str, (str.__str__(self),)
-
-
-_tools_hint_shown = False
-"""True once the user was told why an answer is empty."""
-
-
-def _tell_of_tools(address: str, name: str) -> None:
-    """Say why an answer is empty, once in a process: the model called a tool."""
-    global _tools_hint_shown
-    if _tools_hint_shown:
-        return
-    _tools_hint_shown = True
-    line = (
-        f"appl: {address}: this answer is empty, as the model calls the tool {name!r} and nobody "
-        "has run it; write gen_with_tools(tools=[…]) in place of gen(tools=[…]), or run it with "
-        "answer.run_tool_calls()"
-    )
-    print(line, file=sys.stderr)

@@ -162,12 +162,6 @@ def _innermost(thread: threading.Thread, module: str, function: str) -> FrameTyp
     return frame if frame.f_globals.get("__name__") == module else None
 
 
-def own_threads() -> set[int | None]:
-    """The native ids of this thread, and of appl's own."""
-    ours = {thread.native_id for thread in threading.enumerate() if thread.name in OWN}
-    return {threading.get_native_id(), *ours}
-
-
 def _waits() -> Iterator[tuple[int, str]]:
     """Each thread of the process, and the number of its wait; nothing for one that can run."""
     for task in _tasks():

@@ -179,7 +179,10 @@ class Fiber(Strand):
             hub.depth -= 1
             if loop is not None:
                 _set_running_loop(loop)
-        hub.check_interrupt()
+        # An interruption of the fiber is raised in the program that started it.
+        error, hub._interrupt = hub._interrupt, None
+        if error is not None:
+            raise error
 
     def _run(self, error: BaseException | None) -> None:
         try:
@@ -190,7 +193,7 @@ class Fiber(Strand):
             # It must not leave through the greenlet's parent, which may be any program. The hub
             # raises it in the outermost one. As *body* may have ended without an outcome, those
             # who wait for it are told by *broken_off*.
-            self.hub.interrupt(stop)
+            self.hub._interrupt = stop
             self.hub.post(_Action(self._broken_off))
         finally:
             self.waits = None  # a Ctrl-C may have come when a wait had begun and nothing waited
@@ -366,16 +369,6 @@ class Hub:
         if self._outer is None or self._outer.greenlet is not me:
             self._outer = Strand(self, me)
         return self._outer
-
-    def interrupt(self, error: BaseException) -> None:
-        """Have *error* (a ``KeyboardInterrupt``) raised in the outermost program."""
-        self._interrupt = error
-
-    def check_interrupt(self) -> None:
-        """Raise the interruption of a fiber in the program that started it."""
-        error, self._interrupt = self._interrupt, None
-        if error is not None:
-            raise error
 
     def take_turns(self) -> BaseException | None:
         """Run and deliver until who has to go on needs nothing of this stack.

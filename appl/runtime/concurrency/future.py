@@ -466,13 +466,9 @@ def _reflected(op: Install) -> Install:
     return lambda self, other: op(finished(other), result_of(self._pending))
 
 
-def _reversed(value: Any) -> object:
-    return reversed(value)
-
-
 _UNARY: dict[str, Install] = {
     "__str__": str, "__repr__": repr, "__bytes__": bytes, "__bool__": bool,
-    "__len__": len, "__iter__": iter, "__reversed__": _reversed, "__int__": int,
+    "__len__": len, "__iter__": iter, "__reversed__": lambda value: reversed(value), "__int__": int,
     "__float__": float, "__complex__": complex, "__index__": operator.index,
     "__neg__": operator.neg, "__pos__": operator.pos, "__abs__": abs,
     "__invert__": operator.invert, "__trunc__": math.trunc, "__floor__": math.floor,

@@ -55,7 +55,11 @@ def raise_in_holders(strands: list[Strand], before: NeededLock | None) -> Needed
     if owner is not None and owner != str(threading.get_ident()):
         return needed
     for strand in strands:
-        stack, waits = list(_back(strand.greenlet.gr_frame)), strand.waits
+        stack: list[FrameType] = []
+        suspended, waits = strand.greenlet.gr_frame, strand.waits
+        while suspended is not None:
+            stack.append(suspended)
+            suspended = suspended.f_back
         values = (value for frame in stack for value in _lock_candidates(frame))
         if waits is None or all(value is not needed.lock for value in values):
             continue
@@ -76,12 +80,6 @@ def _owner(lock: Any) -> str | None:
     text = repr(lock)  # of an RLock: "<locked _thread.RLock object owner=4711 count=1 at …>"
     _, has_owner, rest = text.partition("owner=")
     return rest.partition(" ")[0] if has_owner else None
-
-
-def _back(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _lock_candidates(frame: FrameType) -> Iterator[object]:

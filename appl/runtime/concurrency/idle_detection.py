@@ -20,7 +20,6 @@ from appl.runtime.concurrency.effort import (
     Effort,
     Idleness,
     Waits,
-    own_threads,
     polls,
     waits_for_another,
     waits_for_work,
@@ -318,7 +317,8 @@ class IdleDetection:
             self.waits += 1
             # A thread that computes will go on by itself, and what it does then comes before the
             # next delivery. One that sleeps outside of appl may wait for ever: it is given up on.
-            if self._works() and patience:
+            works = [self._effort.goes_on(thread) for thread in self._busy()]  # notes each
+            if any(works) and patience:
                 self._look_later(patience - 1)
             else:
                 self._forced_at, self._spared = moves, 0
@@ -350,11 +350,8 @@ class IdleDetection:
         hubs = tuple(self._hubs)
         resting = {hub.thread.native_id for hub in hubs if self._rest_of(hub)}
         resting -= {thread.native_id for thread in self._busy()}
-        return self._abandoned_waits.last(but=resting | own_threads())
-
-    def _works(self) -> bool:
-        """True if a thread whose programs do not all wait has computed since the last look."""
-        return any([self._effort.goes_on(thread) for thread in self._busy()])
+        own = {thread.native_id for thread in threading.enumerate() if thread.name in OWN}
+        return self._abandoned_waits.last(but=resting | own | {threading.get_native_id()})
 
     def _busy(self) -> list[threading.Thread]:
         return [hub.thread for hub in tuple(self._hubs) if not self._rest_of(hub)]

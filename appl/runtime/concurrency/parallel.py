@@ -504,20 +504,17 @@ class MapItems:
         started = len(self._items)
         return min(len(self._every) - started, self._limit - (started - self._ended))
 
-    def _start_all(self) -> None:
-        """Start as many as there is room for; ``due`` says how many more that will be."""
-        # An item may run at once up to its first wait, and block the thread. The watchdog counts
-        # those that are still to be started among the programs that could go on.
+    def _next_end(self, index: int) -> Signal | None:
+        """The signal to wait for before more can be started; ``None`` if *index* can be read."""
+        # As many are started as there is room for. An item may run at once up to its first wait,
+        # and block the thread: the watchdog counts those that are still to be started, which
+        # ``due`` tells, among the programs that could go on.
         try:
             while (room := self._room()) > 0:
                 self.hub.due = room - 1
                 self._start_next()
         finally:
             self.hub.due = 0
-
-    def _next_end(self, index: int) -> Signal | None:
-        """The signal to wait for before more can be started; ``None`` if *index* can be read."""
-        self._start_all()
         item = self._items[index]
         if item is None:
             # Begun late, at the address that it was passed over with. Addresses are numbered in

@@ -165,7 +165,17 @@ class Watchdog:
         # The threads run on meanwhile: one look is a sample, and a finding needs two equal ones.
         for hub in self._running() if runs else ():
             beside |= bool(hub.fibers or hub.ready or hub.inbox)
-            busy |= self._look_at(hub, stack_of(hub.thread.ident), now)
+            activation, user = _standing(stack_of(hub.thread.ident))
+            before = self._before.pop(hub, None)
+            if user is None or (activation is None and hub.loop is not None):
+                continue
+            busy = True  # it runs code of the user's
+            owner = activation.address if activation is not None else id(user)
+            # With the turn: a line that is at the same place after a delivery let others go on.
+            place = (owner, user.f_code, user.f_lineno, hub.turns)
+            self._before[hub] = Standing(place, now)
+            if before is not None and before.place == place:
+                self._blocked(hub, activation, user, now - before.at)
         # A call that came after a calm look was hardly waited for all the time since then.
         most = SAMPLE if self._calm else math.inf
         seconds, self._looked = min(now - (self._looked or now), most), now
@@ -194,21 +204,6 @@ class Watchdog:
         for line in self._lines.values():
             if line.last is not None and line.last.run is over:
                 line.last = None
-
-    def _look_at(self, hub: Hub, stack: list[FrameType], now: float) -> bool:
-        """Look at the thread of *hub*; true if it runs code of the user's."""
-        before = self._before.get(hub)
-        activation, user = _standing(stack)
-        if user is None or (activation is None and hub.loop is not None):
-            self._before.pop(hub, None)
-            return False
-        owner = activation.address if activation is not None else id(user)
-        # With the turn: a line that is at the same place after a delivery has let others go on.
-        place = (owner, user.f_code, user.f_lineno, hub.turns)
-        self._before[hub] = Standing(place, now)
-        if before is not None and before.place == place:
-            self._blocked(hub, activation, user, now - before.at)
-        return True
 
     def _blocked(
         self, hub: Hub, activation: Activation | None, user: FrameType, seconds: float

@@ -196,8 +196,8 @@ class Waits:
         under_way: list[Call] = []  # with a backend, or they may go there by themselves
         for holding in run.holdings():
             call = cast("Call", holding.call)
-            is_asked = holding.stage != "prompt" and call.outcome is None
-            if is_asked and call.address not in away:
+            is_with_backend = holding.stage != "prompt" and call.outcome is None
+            if is_with_backend and call.address not in away:
                 under_way.append(call)
         for call in under_way:
             self._follow(call)
