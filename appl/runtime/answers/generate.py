@@ -13,7 +13,6 @@ from weakref import ref
 
 from appl.backend import Sampling, check_media
 from appl.errors import UnknownOption
-from appl.prompt import Messages
 from appl.runtime.answers.call import Call, CallIdentity
 from appl.runtime.answers.gen_options import OPTION_NAMES, GenOptions, SelectOptions, with_options
 from appl.runtime.answers.request_options import DEFAULTS, RequestOptions
@@ -115,20 +114,7 @@ def _generate(
         request, sampling = entry = RequestOptions.of(frame, model, response_format, options)
         if plain and request.messages is None and len(requests) < _MOST:
             requests[key] = entry
-    call = _call(frame, kind, request, sampling)
-    answer: Call | MultiCall = call
-    if not request.alone or run.reporter.streams or frame.streams:
-        answer = _answer(frame, call, request)
-    frame.add(answer)
-    run.submit(call if answer is call else answer.begin())
-    if run.services.sequential:
-        wait(answer)
-    return Generation(answer)
-
-
-def _call(frame: Frame, kind: str, request: RequestOptions, sampling: Sampling) -> Call:
-    run, node = frame.run, frame.prompt.tip
-    messages: Messages | None = None
+    node, messages = frame.prompt.tip, None
     if request.messages is not None:
         from appl.runtime.prompts.explicit import (
             explicit_prompt,  # most calls send the prompt around them
@@ -148,11 +134,19 @@ def _call(frame: Frame, kind: str, request: RequestOptions, sampling: Sampling) 
     frame.generations += 1
     # Where the prompt lives on after this frame, its root is what tells whether it goes on.
     holds = frame.root_of_prompt() if frame.shares else frame
-    return Call(
+    call = Call(
         frame.issue(kind), hub_here(), ref(holds), run, frame.account, identity, node, messages,
         request.model or "", sampling, request.n, request.timeout, request.priority, cache,
         request.toolbox, request.key,
     )  # fmt: skip
+    answer: Call | MultiCall = call
+    if not request.alone or run.reporter.streams or frame.streams:
+        answer = _answer(frame, call, request)
+    frame.add(answer)
+    run.submit(call if answer is call else answer.begin())
+    if run.services.sequential:
+        wait(answer)
+    return Generation(answer)
 
 
 def _answer(frame: Frame, call: Call, request: RequestOptions) -> Call | MultiCall:
@@ -182,7 +176,7 @@ def _answer(frame: Frame, call: Call, request: RequestOptions) -> Call | MultiCa
 
 def _source() -> tuple[str, int] | None:
     """The user's file and line: the innermost frame that is not of this package."""
-    frame = sys._getframe(3)
+    frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if name in _PROGRAMS or (name != _PACKAGE and not name.startswith(_PACKAGE + ".")):
