@@ -17,8 +17,7 @@ from appl.runtime.answers.call import Call, CallIdentity
 from appl.runtime.answers.gen_options import OPTION_NAMES, GenOptions, SelectOptions, with_options
 from appl.runtime.answers.request_options import DEFAULTS, RequestOptions
 from appl.runtime.concurrency.fiber import hub_here, wait
-from appl.runtime.concurrency.future import Generation, TypedGeneration
-from appl.runtime.concurrency.promise_values import finished
+from appl.runtime.concurrency.future import Generation, TypedGeneration, finished
 from appl.runtime.frame import Frame, here
 from appl.runtime.future_takers import taking_futures
 

@@ -19,7 +19,7 @@ from appl.runtime.answers.gen_options import FEATURES, LIMITS, OPTION_NAMES, Gen
 from appl.runtime.answers.models import named
 from appl.runtime.answers.option_check import check_fields, stop_texts
 from appl.runtime.answers.option_limits import check_number
-from appl.runtime.concurrency.promise_values import finished
+from appl.runtime.concurrency.future import finished
 
 if TYPE_CHECKING:
     from appl.runtime.answers.shape import Shape

@@ -229,6 +229,9 @@ class Hub:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.loop = loop
         self.inbox: deque[Deliverable] = deque()
+        # From any thread: puts an item into the inbox, to be taken out when this thread next waits.
+        # It comes before any look at ``asleep``: see ``_sleep``.
+        self.post: Callable[[Deliverable], None] = self.inbox.append
         self.ready: deque[tuple[Strand, BaseException | None]] = deque()
         self.fibers: set[Fiber] = set()
         self.asleep = False
@@ -251,10 +254,6 @@ class Hub:
         self.greenlet.switch(weakref.ref(self))
 
     # -- from any thread
-
-    def post(self, item: Deliverable) -> None:
-        """Put *item* into the inbox, to be taken out when this thread next waits."""
-        self.inbox.append(item)  # before any look at ``asleep``: see ``_sleep``
 
     def notify(self) -> None:
         """See that what was posted is taken out soon."""
@@ -595,7 +594,7 @@ def hubs() -> list[Hub]:
     """Every hub whose thread and loop are alive."""
     while True:
         try:
-            return [hub for hub in tuple(_hubs) if hub.alive()]
+            return list(filter(Hub.alive, tuple(_hubs)))
         except RuntimeError:  # another thread has just made one
             continue
 

@@ -29,10 +29,9 @@ from appl.compiler.hooks import program_of
 from appl.errors import CallCancelled, InvalidOption
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
-from appl.runtime.concurrency.future import Future
+from appl.runtime.concurrency.future import Future, awaited, finished, result_of
 from appl.runtime.concurrency.progress import Progress, progress_for
 from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
-from appl.runtime.concurrency.promise_values import awaited, finished, result_of
 from appl.runtime.concurrency.running import Running
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.structure import cancel_all

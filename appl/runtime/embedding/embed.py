@@ -20,9 +20,8 @@ from appl.runtime.answers.gen_options import LIMITS
 from appl.runtime.answers.models import named
 from appl.runtime.answers.option_limits import check_number
 from appl.runtime.concurrency.fiber import hub_here, wait
-from appl.runtime.concurrency.future import Future
+from appl.runtime.concurrency.future import Future, finished
 from appl.runtime.concurrency.promise import Value
-from appl.runtime.concurrency.promise_values import finished
 from appl.runtime.embedding.batches import Batches
 from appl.runtime.frame import here
 

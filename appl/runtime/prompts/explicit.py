@@ -12,9 +12,8 @@ from typing import Any, cast
 
 from appl.errors import InvalidOption
 from appl.prompt import Message, Messages, Prompt, PromptNode
-from appl.runtime.concurrency.future import Generation
+from appl.runtime.concurrency.future import Generation, finished
 from appl.runtime.concurrency.promise import Proxy
-from appl.runtime.concurrency.promise_values import finished
 from appl.runtime.frame import PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation

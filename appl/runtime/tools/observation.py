@@ -14,9 +14,9 @@ from typing import Any
 from appl.errors import InvalidOption, TraceCorrupt
 from appl.prompt import Message
 from appl.runtime.concurrency.fiber import Hub, strand_here
+from appl.runtime.concurrency.future import result_of
 from appl.runtime.concurrency.parallel import beside, name_of
 from appl.runtime.concurrency.promise import Error, Outcome, Value
-from appl.runtime.concurrency.promise_values import result_of
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.frame import Frame, here
 from appl.runtime.resolve import resolve

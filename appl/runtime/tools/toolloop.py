@@ -19,10 +19,9 @@ from appl.runtime.answers.samples import total_of
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import Hub, in_coroutine, strand_here
-from appl.runtime.concurrency.future import Generation, TypedGeneration
+from appl.runtime.concurrency.future import Generation, TypedGeneration, finished, text_of
 from appl.runtime.concurrency.parallel import scope_beside
 from appl.runtime.concurrency.promise import Outcome, Promise, Typed, Value
-from appl.runtime.concurrency.promise_values import finished, text_of
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import Frame, here
 from appl.runtime.future_takers import taking_futures
