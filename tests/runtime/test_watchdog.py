@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import appl
+from appl.runtime.concurrency.blocking_lines import advice_for
 from appl.runtime.concurrency.fiber import hubs
-from appl.runtime.concurrency.watchdog import ENOUGH, Watchdog, advice_for
+from appl.runtime.concurrency.watchdog import ENOUGH, Watchdog
 from appl.runtime.event import Event, Warned
 from appl.runtime.run import Run
 from appl.testing import Echo

@@ -170,9 +170,11 @@ class Deferred(Proxy):
 
     def done(self) -> bool:
         """True if there is an outcome; recorded, as it depends on time."""
-        from appl.runtime.concurrency import clock
+        from appl.runtime.frame import run_of  # few programs look without waiting
 
-        return clock.is_done(self._pending)
+        pending = self._pending
+        outside = run_of(pending).outside
+        return bool(outside.observe(pending, "done", lambda: pending.last().done))
 
     def cancel(self) -> None:
         """Ask for an early end; the value then is the error ``CallCancelled``."""

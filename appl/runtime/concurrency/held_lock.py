@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from appl.base.collecting import stack_of
 from appl.errors import DeadlockError
+from appl.runtime.concurrency.blocking_lines import lock_at
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.watchdog import is_users, lock_at
+from appl.runtime.concurrency.watchdog import is_users
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.fiber import Strand

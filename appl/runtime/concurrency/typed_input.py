@@ -105,7 +105,12 @@ def _is_file(stream: TextIO | None) -> bool:
 
 def _line(prompt: object, stream: TextIO) -> str:
     """A line, after the *prompt*, read when it is there."""
-    cancelled = _cancelled_from_now()
+    task = task_here()
+    before = task.cancelling() if task is not None else 0
+
+    def cancelled() -> bool:
+        return task is not None and task.cancelling() > before
+
     if sys.stdout is not None:
         sys.stdout.write(str(prompt))
         sys.stdout.flush()
@@ -118,13 +123,6 @@ def _line(prompt: object, stream: TextIO) -> str:
     if not line:
         raise EOFError
     return line.removesuffix("\n")
-
-
-def _cancelled_from_now() -> Callable[[], bool]:
-    """A function that is true when the running task was cancelled after this call."""
-    task = task_here()
-    before = task.cancelling() if task is not None else 0
-    return lambda: task is not None and task.cancelling() > before
 
 
 @contextlib.contextmanager
