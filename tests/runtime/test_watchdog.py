@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import appl
-from appl.runtime.concurrency.blocking_lines import advice_for
+from appl.runtime.concurrency import blocking_lines
 from appl.runtime.concurrency.fiber import hubs
 from appl.runtime.concurrency.watchdog import ENOUGH, Watchdog
 from appl.runtime.event import Event, Warned
@@ -256,4 +256,4 @@ def test_a_program_that_moves_between_two_looks_is_not_told_of() -> None:
     ],
 )
 def test_the_advice_is_the_line_to_write(text: str, advice: str) -> None:
-    assert re.search(advice, advice_for(text))
+    assert re.search(advice, blocking_lines.advice_for(text))

@@ -259,9 +259,16 @@ def map(
     arguments = f, items, more, concurrency, on_error == "collect", progress
     if engine is None:
         return _in_this_process(*arguments)
-    return _with_workers(
-        f, partial(_in_this_process, *arguments), partial(_elsewhere, *arguments, engine)
+    # Workers are hired, unless the world knows what they did, or works alone.
+    recorded = partial(_in_this_process, *arguments, as_recorded=True)
+    live = partial(_elsewhere, *arguments, engine)
+    caller, name = here(lambda: _name(f)), name_of(f)
+    moment = Moment(f"{caller.address}/{name}.{caller.counts.get(name, 0)}", "workers")
+    chosen: list[Callable[[], object]] = []
+    caller.run.outside.expect(
+        moment, lambda _: chosen.append(recorded), lambda: chosen.append(live)
     )
+    return chosen[0]()
 
 
 def _in_batches(mapped: Callable[[], Any], batch: bool | str) -> object:
@@ -289,27 +296,11 @@ def _in_this_process(
 ) -> object:
     every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
-    job = MapItems(f, every, concurrency or len(every) or 1, collect, shown)
-    if as_recorded:
-        job.begins_as_recorded()
+    limit = concurrency or len(every) or 1
+    job = MapItems(f, every, limit, collect, shown, as_recorded=as_recorded)
     if in_coroutine():
         return Running(job.arun(), None if is_async(f) else job.run)
     return job.run()
-
-
-def _with_workers(
-    f: Callable[..., object], recorded: Callable[..., object], live: Callable[[], object]
-) -> object:
-    """Have workers hired as *live* does, unless the world knows what they did, or works alone."""
-    caller, name = here(lambda: _name(f)), name_of(f)
-    moment = Moment(f"{caller.address}/{name}.{caller.counts.get(name, 0)}", "workers")
-    chosen: list[Callable[[], object]] = []
-    caller.run.outside.expect(
-        moment,
-        lambda _: chosen.append(partial(recorded, as_recorded=True)),
-        lambda: chosen.append(live),
-    )
-    return chosen[0]()
 
 
 def _elsewhere(
@@ -419,7 +410,9 @@ class Item:
 class MapItems:
     """One ``map``: starts items in order, at most so many at once, and collects in order.
 
-    A subclass may ``begin`` them otherwise than by calling the function.
+    A subclass may ``begin`` them otherwise than by calling the function. With *as_recorded* only
+    the items begin that had begun in the record, and the others when they are needed: the workers
+    of a cluster begin items in an order that does not follow from their answers.
     """
 
     def __init__(
@@ -429,31 +422,25 @@ class MapItems:
         limit: int,
         collect: bool,
         progress: Progress,
+        *,
+        as_recorded: bool = False,
     ) -> None:
         self._f, self._every, self._limit, self._collect = f, every, limit, collect
-        self._progress = progress
+        self._progress, self._as_recorded = progress, as_recorded
         self.hub = strand_here().hub
         self._items: list[Item | None] = []
         self._ended = 0
         self._signal: Signal | None = None
-        self._as_recorded = False
         self._counted = len(every) if collect else 0
         self._first_address = ""
+        if as_recorded:
+            self._caller, self._name = here(lambda: _name(f)), name_of(f)
+            self._first = self._caller.counts.get(self._name, 0)
+            self._first_address = f"{self._caller.address}/{self._name}.{self._first}"
 
     def begin(self, index: int) -> Task:
         """Start item *index* beside the caller."""
         return start(self._f, self._every[index], {})
-
-    def begins_as_recorded(self) -> None:
-        """Begin only the items that had begun in the record, and the others when they are needed.
-
-        The workers of a cluster begin items in an order that does not follow from their answers.
-        """
-        caller = here(lambda: _name(self._f))
-        self._as_recorded = True
-        self._caller, self._name = caller, name_of(self._f)
-        self._first = caller.counts.get(self._name, 0)
-        self._first_address = f"{caller.address}/{self._name}.{self._first}"
 
     def _start_next(self) -> None:
         index = len(self._items)
