@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from appl.errors import CallCancelled
@@ -163,7 +164,7 @@ class Scheduler:
 
     def unanswered(self) -> Iterator[Call]:
         """Every call without an answer: with a worker, ready, or waiting."""
-        ready = (call for call, _ in self.waiting())
+        ready = map(itemgetter(0), self.waiting())
         for call in chain(self.tasks.values(), ready, self.incomplete, tuple(self.batched)):
             if call is not None and call.outcome is None:
                 yield call
