@@ -135,7 +135,7 @@ LISTED = {
     "appl/runtime/concurrency/clock.py": {"seconds float": NUMBER},
     "appl/runtime/concurrency/effort.py": {"_waits int": "the names of threads in /proc are numbers"},
     "appl/runtime/tools/asking.py": {"_is_first literal": SOURCE},
-    "appl/runtime/concurrency/watchdog.py": {"lock_at literal": SOURCE, "advice_for literal": SOURCE},
+    "appl/runtime/concurrency/blocking_lines.py": {"lock_at literal": SOURCE, "advice_for literal": SOURCE},
     "appl/runtime/observe.py": {"_moment stamp": HERE},
     "appl/runtime/prompts/refusal.py": {"_condition literal": SOURCE},
     "appl/runtime/prompts/rendering.py": {"Holes.rendered json": OWN},

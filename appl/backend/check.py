@@ -184,7 +184,19 @@ def _check(response: object) -> None:
     if not isinstance(samples, tuple) or not samples:
         raise WrongField("it has no samples")
     for sample in samples:
-        _sample(sample)
+        if not isinstance(sample, Sample):
+            raise WrongField(f"a sample must be a Sample, got {type(sample).__name__}")
+        text_in(sample.text, "text")
+        text_in(sample.finish_reason, "finish_reason")
+        if sample.reasoning is not None:
+            text_in(sample.reasoning, "reasoning")
+        for call in sample.tool_calls:
+            if not isinstance(call, ToolCall):
+                raise WrongField(f"a tool call must be a ToolCall, got {type(call).__name__}")
+            for name in ("id", "name", "arguments"):
+                text_in(getattr(call, name), f"{name} of a tool call")
+        for token in sample.logprobs or ():
+            _logprob(token)
     text_in(response.model, "model")
     usage = response.usage
     if not isinstance(usage, Usage):
@@ -238,26 +250,6 @@ def check_chunk(chunk: object) -> None:
     """Raise ``MalformedResponse`` unless *chunk* is a valid piece of a streamed answer."""
     if type(chunk) is not Chunk or type(chunk.text) is not str or type(chunk.sample) is not int:
         raise MalformedResponse(f"the backend streamed what is no text: {type(chunk).__name__}")
-
-
-def _sample(sample: object) -> None:
-    if not isinstance(sample, Sample):
-        raise WrongField(f"a sample must be a Sample, got {type(sample).__name__}")
-    text_in(sample.text, "text")
-    text_in(sample.finish_reason, "finish_reason")
-    if sample.reasoning is not None:
-        text_in(sample.reasoning, "reasoning")
-    for call in sample.tool_calls:
-        _tool_call(call)
-    for token in sample.logprobs or ():
-        _logprob(token)
-
-
-def _tool_call(call: object) -> None:
-    if not isinstance(call, ToolCall):
-        raise WrongField(f"a tool call must be a ToolCall, got {type(call).__name__}")
-    for name in ("id", "name", "arguments"):
-        text_in(getattr(call, name), f"{name} of a tool call")
 
 
 def _logprob(token: object) -> None:

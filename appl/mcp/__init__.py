@@ -23,8 +23,8 @@ from appl.mcp.connection import ServerCommand, ServerConnection
 from appl.prompt import ToolMessage, digest_of
 from appl.runtime.answers.schema import checkable
 from appl.runtime.concurrency.fiber import in_coroutine, strand_here
+from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.parallel import scope_beside
-from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import Frame, FrameRun, here
 from appl.runtime.tools import offers

@@ -17,9 +17,9 @@ from appl.base import services
 from appl.errors import CallCancelled, InvalidOption
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency.fiber import Fiber, arrive, hub_here, in_coroutine, run_on
+from appl.runtime.concurrency.future import awaited
 from appl.runtime.concurrency.parallel import is_async, name_of
 from appl.runtime.concurrency.promise import Error, Promise, Stop, Value
-from appl.runtime.concurrency.promise_values import awaited
 from appl.runtime.concurrency.running import Running
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.frame import FRAME, NestedFrame, enclosing_run

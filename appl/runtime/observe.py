@@ -148,4 +148,6 @@ def until(when: datetime.datetime) -> Awaitable[None] | None:
     """Wait until *when*, like :func:`sleep`; without a time zone it is in local time."""
     from appl.runtime.waiting import timers  # few programs wait for a time of day
 
-    return timers.sleep_until(timers.stamp_of(when), 0, "until")
+    if not isinstance(when, datetime.datetime):
+        raise InvalidOption(f"until(when) takes a datetime, got {when!r:.80}")
+    return timers.sleep_until(when.timestamp(), 0, "until")

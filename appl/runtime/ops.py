@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from appl.compiler.hooks import CompiledMark
 from appl.errors import RunError
-from appl.runtime.concurrency.future import OWN_NAMES
+from appl.runtime.concurrency.future import OWN_NAMES, awaited
 from appl.runtime.concurrency.promise import Proxy
-from appl.runtime.concurrency.promise_values import awaited
 from appl.runtime.frame import FRAME, Frame, PromptWriter
 from appl.runtime.future_takers import PLAIN, taking_futures
 from appl.runtime.prompts.roles import Spoken

@@ -18,8 +18,8 @@ from typing import Any
 
 from appl.compiler.hooks import program_of
 from appl.runtime.activation import KEEPING
+from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.promise import Promise, Proxy
-from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.concurrency.scopes import OWN_CODE
 from appl.runtime.future_takers import PLAIN, TAKERS
 

@@ -13,8 +13,8 @@ import typing
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
 from typing import Any
 
+from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.promise import Promise, Proxy
-from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.future_takers import PLAIN
 from appl.runtime.resolve import stores_fields
 

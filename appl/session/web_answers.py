@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from appl.runtime.concurrency.future import Future, Generation
-from appl.runtime.concurrency.promise_values import finished
+from appl.runtime.concurrency.future import Future, Generation, finished
 
 _HOW = (
     "an answer is a future, and the server cannot wait for it here; in a def handler write "

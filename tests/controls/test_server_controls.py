@@ -141,7 +141,8 @@ CONTROLS = {
     ),
     "texts of an answer of any type": Control(
         "appl/backend/check.py",
-        '    text_in(sample.text, "text")\n    text_in(sample.finish_reason, "finish_reason")\n',
+        '        text_in(sample.text, "text")\n'
+        '        text_in(sample.finish_reason, "finish_reason")\n',
         "",
         f"{SEAM}[text]",
     ),

@@ -356,8 +356,8 @@ MUTANTS = (
     Mutant(
         "what is continued is not in the prompt of the continuation",
         "runtime/answers/continuation.py",
-        "node = Straight(), continued(trunk, BegunText(before, text))",
-        'node = Straight(), continued(trunk, BegunText(before, ""))',
+        "node = Straight(), continued(trunk, BegunText(call, text))",
+        'node = Straight(), continued(trunk, BegunText(call, ""))',
     ),
     Mutant(
         "an answer that is asked again is not continued",

@@ -27,7 +27,7 @@ import appl
 from appl import gen, ppl
 from appl.errors import OutputError
 from appl.runtime import Checker, shape_of
-from appl.runtime.answers.nesting import MOST, branching, levels_of, most_levels
+from appl.runtime.answers.nesting import MOST, branching, most_levels, too_deep
 from appl.session import replayed
 from appl.testing import Run, Scripted, calling, running
 from appl.tracing import Recorder, profile_data
@@ -286,7 +286,7 @@ def test_a_union_that_holds_itself_is_read_to_a_depth_that_ends() -> None:
     def deep(count: int) -> str:
         return '{"op": "mul", "left": ' * count + "1" + "}" * count
 
-    assert levels_of(deep(levels)) == levels
+    assert not too_deep(deep(levels), levels) and too_deep(deep(levels), levels - 1)
     assert shape_of(union).object_of(deep(12)) is not None
     with pytest.raises(ValueError, match="without a discriminator"):
         shape_of(union).object_of(deep(levels + 1))
@@ -295,7 +295,8 @@ def test_a_union_that_holds_itself_is_read_to_a_depth_that_ends() -> None:
 def test_types_that_can_be_read_in_one_way_have_no_such_depth() -> None:
     for kind in (Tree, Model, list[Model], int | str, Model | Data, Plus, dict[str, Any]):
         assert branching(pydantic.TypeAdapter(kind).core_schema) == 1, kind
-    assert levels_of('{"a": "{{{", "b\\\\": {"c": "\\"{"}}') == 2 and levels_of('"{') == 0
+    nested = '{"a": "{{{", "b\\\\": {"c": "\\"{"}}'
+    assert not too_deep(nested, 2) and too_deep(nested, 1) and not too_deep('"{', 0)
 
 
 def test_a_schema_that_holds_itself_takes_no_exponential_time() -> None:

@@ -13,7 +13,8 @@ import pytest
 
 import appl
 from appl.runtime import hubs
-from appl.runtime.concurrency.watchdog import ENOUGH, Watchdog, advice_for
+from appl.runtime.concurrency import blocking_lines
+from appl.runtime.concurrency.watchdog import ENOUGH, Watchdog
 from appl.testing import Echo, Event, Run, Warned
 
 
@@ -253,4 +254,4 @@ def test_a_program_that_moves_between_two_looks_is_not_told_of() -> None:
     ],
 )
 def test_the_advice_is_the_line_to_write(text: str, advice: str) -> None:
-    assert re.search(advice, advice_for(text))
+    assert re.search(advice, blocking_lines.advice_for(text))

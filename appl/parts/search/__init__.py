@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 from appl.errors import InvalidOption
 from appl.parts.search.selection import Tree
 from appl.prompt.chain import PromptNode
-from appl.runtime.concurrency.promise_values import finished
+from appl.runtime.concurrency.future import finished
 from appl.runtime.prompts.prompt_context import PromptContext
 
 __all__ = ["keep"]

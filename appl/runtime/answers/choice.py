@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 
-from appl.backend import GREEDY, UNCONDITIONAL, Profile, Response, Sampling
+from appl.backend import GREEDY, UNCONDITIONAL, Profile, Sampling
 from appl.errors import ChoiceError, InvalidOption, Unsupported
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.demand import schema_for, unwrapped
@@ -52,7 +52,11 @@ def sampling_for(
         raise InvalidOption(f"select(end=...) is True or False, got {end!r:.80}")
     scored = dataclasses.replace(sampling, choices=tuple(options), choice_end=end)
     if method in _METHODS and normalize is None:
-        _check_method(profile, str(method))
+        if not {"choices", "choice_methods"} <= profile.features:
+            raise Unsupported(
+                f"backend {profile.name!r} cannot choose by {method!r}; choose a backend that "
+                "scores tokens (sglang, embedded), or leave out method="
+            )
         return dataclasses.replace(scored, normalize=str(method))
     if method not in (None, "logprob") or normalize not in (None, "token"):
         raise InvalidOption(
@@ -74,14 +78,6 @@ def sampling_for(
 
 
 _METHODS = (GREEDY, UNCONDITIONAL)
-
-
-def _check_method(profile: Profile, method: str) -> None:
-    if not {"choices", "choice_methods"} <= profile.features:
-        raise Unsupported(
-            f"backend {profile.name!r} cannot choose by {method!r}; choose a backend that scores "
-            "tokens (sglang, embedded), or leave out method="
-        )
 
 
 def choose(call: Call, options: tuple[str, ...]) -> Chosen:
@@ -116,7 +112,11 @@ class Chosen(MultiCall):
         response = response_of(last)
         option = self._option(response.text)
         if option is not None:
-            self._choose(option, response)
+            how = "asked" if self._asked() else "constrained"
+            sample = dataclasses.replace(response.samples[0], text=option)
+            method = response.choice_method or ("logprob" if response.scores is not None else how)
+            chosen = dataclasses.replace(self.total([sample]), choice_method=method)
+            self.finish(Value(Text.of(self.address, chosen)))
         elif self._asked() and len(self.sources) < ASKS:
             self._ask_again(last)
         else:
@@ -142,13 +142,6 @@ class Chosen(MultiCall):
             if option.casefold() == answer.strip(".'\"").casefold()
         ]
         return named[0] if len(named) == 1 else None
-
-    def _choose(self, option: str, response: Response) -> None:
-        how = "asked" if self._asked() else "constrained"
-        sample = dataclasses.replace(response.samples[0], text=option)
-        method = response.choice_method or ("logprob" if response.scores is not None else how)
-        chosen = dataclasses.replace(self.total([sample]), choice_method=method)
-        self.finish(Value(Text.of(self.address, chosen)))
 
     def _ask_again(self, before: Call | MultiCall) -> None:
         wrong = (

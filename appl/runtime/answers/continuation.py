@@ -134,8 +134,18 @@ class Continuation(MultiCall):
         self._note(sample, self._joint.skipped, dropped or 0)
         if dropped is None:
             self._complete()
-        else:
-            self._ask_for_more(call)
+            return
+        text, trunk = self._growing.text, self.call.trunk()
+        self._asked_at, self._taken = (len(text), len(firm(text))), 0
+        self._joint, node = Straight(), continued(trunk, BegunText(call, text))
+        if "prefill" not in self.call.profile.features:
+            self._joint = overlap = Overlap(text)
+            node = PromptNode(node, USER, _ASK.format(marker=overlap.marker))
+            if not overlap.marker and trunk is not None:  # nothing to repeat: the same once more
+                node = PromptNode(trunk, trunk.voice, BegunText(call, ""), starts=False)
+        more = self.call.longer(f"{self.address}/more.{len(self.sources)}", node)
+        more.sampling = self._sampling(text)
+        self.ask(more)
 
     def _to_drop(self, sample: Sample) -> int | None:
         """The number of characters to drop from the end and ask for again; ``None`` at the end.
@@ -154,20 +164,6 @@ class Continuation(MultiCall):
             if len(firm_text) <= length:
                 return None
         return len(text) - len(firm_text)
-
-    def _ask_for_more(self, before: Call) -> None:
-        text = self._growing.text
-        self._asked_at, self._taken = (len(text), len(firm(text))), 0
-        trunk = self.call.trunk()
-        self._joint, node = Straight(), continued(trunk, BegunText(before, text))
-        if "prefill" not in self.call.profile.features:
-            self._joint = overlap = Overlap(text)
-            node = PromptNode(node, USER, _ASK.format(marker=overlap.marker))
-            if not overlap.marker and trunk is not None:  # nothing to repeat: the same once more
-                node = PromptNode(trunk, trunk.voice, BegunText(before, ""), starts=False)
-        more = self.call.longer(f"{self.address}/more.{len(self.sources)}", node)
-        more.sampling = self._sampling(text)
-        self.ask(more)
 
     def _sampling(self, begun: str) -> Sampling:
         """The sampling of a continuation; repeated words do not count as tokens."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -69,7 +68,22 @@ def constraint(schema: dict[str, object]) -> dict[str, object]:
 def _relaxed(schema: object, close: bool) -> Any:
     if not isinstance(schema, dict):
         return {} if schema is True else schema
-    keywords = dict(_keywords(schema, close))
+    keywords: dict[str, Any] = {}
+    for name, value in schema.items():
+        name = "anyOf" if name == "oneOf" and "anyOf" not in schema else name
+        if name not in _SUPPORTED_KEYWORDS:
+            continue
+        if name in _NAMED:
+            keywords[name] = {key: _relaxed(part, close) for key, part in value.items()}
+        elif name in _LIST_KEYWORDS:
+            keywords[name] = [_relaxed(part, close) for part in value]
+        elif name == "items" or (name == "additionalProperties" and value is not True):
+            keywords[name] = value if value is False else _relaxed(value, close)
+        elif name == "format":
+            if value in _FORMATS:
+                keywords[name] = value
+        elif name != "pattern" or not _HARD_PATTERN.search(value):
+            keywords[name] = value
     if any(map(_HARD_PATTERN.search, keywords.get("patternProperties", ()))):
         del keywords["patternProperties"]
         keywords.pop("additionalProperties", None)
@@ -78,27 +92,6 @@ def _relaxed(schema: object, close: bool) -> Any:
     if shut and "additionalProperties" not in keywords and "patternProperties" not in keywords:
         keywords["additionalProperties"] = False
     return keywords
-
-
-def _keywords(schema: dict[str, Any], close: bool) -> Iterator[tuple[str, Any]]:
-    for name, value in schema.items():
-        name = "anyOf" if name == "oneOf" and "anyOf" not in schema else name
-        if name not in _SUPPORTED_KEYWORDS:
-            continue
-        if name in _NAMED:
-            yield name, {key: _relaxed(part, close) for key, part in value.items()}
-        elif name in _LIST_KEYWORDS:
-            yield name, [_relaxed(part, close) for part in value]
-        elif name == "items" or (name == "additionalProperties" and value is not True):
-            yield name, value if value is False else _relaxed(value, close)
-        elif _possible(name, value):
-            yield name, value
-
-
-def _possible(name: str, value: Any) -> bool:
-    if name == "format":
-        return value in _FORMATS
-    return name != "pattern" or not _HARD_PATTERN.search(value)
 
 
 def wrapped(schema: dict[str, object]) -> dict[str, Any]:
@@ -117,13 +110,13 @@ def _moved(schema: object, where: str) -> object:
         return [_moved(item, where) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    return {name: _moved_part(name, value, where) for name, value in schema.items()}
-
-
-def _moved_part(name: str, value: object, where: str) -> object:
-    if name == "$ref" and isinstance(value, str):
-        return where + value[1:]
-    return value if name in ("enum", "const") else _moved(value, where)
+    moved: dict[object, object] = {}
+    for name, value in schema.items():
+        if name == "$ref" and isinstance(value, str):
+            moved[name] = where + value[1:]
+        else:
+            moved[name] = value if name in ("enum", "const") else _moved(value, where)
+    return moved
 
 
 def unwrapped(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, Protocol
 
@@ -54,7 +54,7 @@ class Feed:
         self._stood = 0
         self._standing: dict[tuple[int, Kind], str] = {}
         self._resent: dict[tuple[int, Kind], int] = {}  # how much of what stands has come again
-        self._otherwise: Callable[[str], None] = _nobody
+        self._otherwise: Callable[[str], None] = lambda _: None  # nothing stands to differ from
 
     def __call__(self, chunk: Chunk) -> None:
         """Take *chunk*, unless it comes too late; on the I/O loop."""
@@ -122,14 +122,17 @@ class Feed:
         """
         texts = self._texts()
         self._resent.clear()
-        for number, kind, whole in _wholes(response, self.first):
-            begun = "".join(texts.pop((number, kind), ()))
-            if not whole.startswith(self._standing.get((number, kind), "")):
-                self._differs((number, kind), whole)
-                return None
-            if not whole.startswith(begun):
-                return f"its {kind} is {_short(whole)}, but it streamed {_short(begun)}"
-            self(Chunk(number, whole[len(begun) :], kind))
+        for number, sample in enumerate(response.samples, self.first):
+            wholes: tuple[tuple[Kind, str], ...]
+            wholes = ("reasoning", sample.reasoning or ""), ("text", sample.text)
+            for kind, whole in wholes:
+                begun = "".join(texts.pop((number, kind), ()))
+                if not whole.startswith(self._standing.get((number, kind), "")):
+                    self._differs((number, kind), whole)
+                    return None
+                if not whole.startswith(begun):
+                    return f"its {kind} is {_short(whole)}, but it streamed {_short(begun)}"
+                self(Chunk(number, whole[len(begun) :], kind))
         if texts:
             return f"it streamed sample {min(texts)[0]}, which is not in its answer"
         return None
@@ -137,16 +140,6 @@ class Feed:
     def close(self) -> None:
         """Take no more chunks: the call has ended."""
         self._closed = True
-
-
-def _nobody(_: str) -> None:
-    """Have nothing stand that an answer could differ from."""
-
-
-def _wholes(response: Response, first: int) -> Iterator[tuple[int, Kind, str]]:
-    for number, sample in enumerate(response.samples, first):
-        yield number, "reasoning", sample.reasoning or ""
-        yield number, "text", sample.text
 
 
 def _short(text: str) -> str:

@@ -174,7 +174,7 @@ def with_options(options: type, defaults: Mapping[str, object]) -> Callable[[F],
 def _with(
     own: inspect.Signature, names: list[str], options: type, defaults: Mapping[str, object]
 ) -> inspect.Signature:
-    *named, rest = map(_plainly, own.parameters.values())
+    *named, rest = (p.replace(annotation=_written(p.annotation)) for p in own.parameters.values())
     hints = options.__annotations__
     extra = [
         inspect.Parameter(
@@ -186,10 +186,6 @@ def _with(
     return inspect.Signature(
         [*named, *extra, last], return_annotation=_written(own.return_annotation)
     )
-
-
-def _plainly(parameter: inspect.Parameter) -> inspect.Parameter:
-    return parameter.replace(annotation=_written(parameter.annotation))
 
 
 def _written(hint: object) -> _Written:

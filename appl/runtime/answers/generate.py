@@ -13,13 +13,11 @@ from weakref import ref
 
 from appl.backend import Sampling, check_media
 from appl.errors import UnknownOption
-from appl.prompt import Messages
 from appl.runtime.answers.call import Call, CallIdentity
 from appl.runtime.answers.gen_options import OPTION_NAMES, GenOptions, SelectOptions, with_options
 from appl.runtime.answers.request_options import DEFAULTS, RequestOptions
 from appl.runtime.concurrency.fiber import hub_here, wait
-from appl.runtime.concurrency.future import Generation, TypedGeneration
-from appl.runtime.concurrency.promise_values import finished
+from appl.runtime.concurrency.future import Generation, TypedGeneration, finished
 from appl.runtime.frame import Frame, here
 from appl.runtime.future_takers import taking_futures
 
@@ -115,20 +113,7 @@ def _generate(
         request, sampling = entry = RequestOptions.of(frame, model, response_format, options)
         if plain and request.messages is None and len(requests) < _MOST:
             requests[key] = entry
-    call = _call(frame, kind, request, sampling)
-    answer: Call | MultiCall = call
-    if not request.alone or run.reporter.streams or frame.streams:
-        answer = _answer(frame, call, request)
-    frame.add(answer)
-    run.submit(call if answer is call else answer.begin())
-    if run.services.sequential:
-        wait(answer)
-    return Generation(answer)
-
-
-def _call(frame: Frame, kind: str, request: RequestOptions, sampling: Sampling) -> Call:
-    run, node = frame.run, frame.prompt.tip
-    messages: Messages | None = None
+    node, messages = frame.prompt.tip, None
     if request.messages is not None:
         from appl.runtime.prompts.explicit import (
             explicit_prompt,  # most calls send the prompt around them
@@ -137,12 +122,9 @@ def _call(frame: Frame, kind: str, request: RequestOptions, sampling: Sampling) 
         node, messages = explicit_prompt(request.messages, run.recent)
     place = _source() or frame.call_place
     if node is None and messages is None:
-        from appl.runtime.prompts.empty import check_empty, warn_of_empty
+        from appl.runtime.prompts.empty import check_empty
 
-        if request.messages is not None:
-            warn_of_empty(kind, frame, place)
-        else:
-            check_empty(kind, frame, place)
+        check_empty(kind, frame, place, request.messages is not None)
     prompt = node or messages
     if prompt is not None and prompt.needs:
         check_media(run.dispatch.models.profile_of(request.model or ""), prompt)
@@ -151,11 +133,19 @@ def _call(frame: Frame, kind: str, request: RequestOptions, sampling: Sampling) 
     frame.generations += 1
     # Where the prompt lives on after this frame, its root is what tells whether it goes on.
     holds = frame.root_of_prompt() if frame.shares else frame
-    return Call(
+    call = Call(
         frame.issue(kind), hub_here(), ref(holds), run, frame.account, identity, node, messages,
         request.model or "", sampling, request.n, request.timeout, request.priority, cache,
         request.toolbox, request.key,
     )  # fmt: skip
+    answer: Call | MultiCall = call
+    if not request.alone or run.reporter.streams or frame.streams:
+        answer = _answer(frame, call, request)
+    frame.add(answer)
+    run.submit(call if answer is call else answer.begin())
+    if run.services.sequential:
+        wait(answer)
+    return Generation(answer)
 
 
 def _answer(frame: Frame, call: Call, request: RequestOptions) -> Call | MultiCall:
@@ -171,23 +161,21 @@ def _answer(frame: Frame, call: Call, request: RequestOptions) -> Call | MultiCa
         return choose(call, tuple(request.choices))
     partial = None
     if request.shape is not None:
-        from appl.runtime.answers.output import typed_answer
+        from appl.runtime.answers.output import TypedAnswer
 
-        answer = typed = typed_answer(
-            answer, request.shape, call.profile, request.max_asks, request.check
-        )
+        answer = typed = TypedAnswer(answer, request.shape, request.max_asks, request.check)
         partial = typed.partial
     if request.stream or frame.run.reporter.streams or frame.streams:
-        from appl.runtime.answers.multi_call import open_stream
+        from appl.runtime.answers.stream import Stream
 
-        open_stream(answer, partial)
+        answer.stream_to(Stream(answer, frame.run.reporter, partial))
         answer.overlaps = request.stream
     return answer
 
 
 def _source() -> tuple[str, int] | None:
     """The user's file and line: the innermost frame that is not of this package."""
-    frame = sys._getframe(3)
+    frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if name in _PROGRAMS or (name != _PACKAGE and not name.startswith(_PACKAGE + ".")):

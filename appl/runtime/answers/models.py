@@ -163,11 +163,21 @@ class Models:
 
     def _spot(self, written: str, model: Model) -> Spot:
         backend = model.backend or self.backend
-        profile = self._profile_in(written, backend, model)
         if backend == self.backend:
             name = model.name or self._usual
             self._check(written, name)
             return Spot(backend, name)
+        profile = self._others.get(backend)
+        if not isinstance(profile, Profile):
+            what = f"{written!r} is {backend}/{model.name or 'its default model'}"
+            if profile is not None:
+                problem = f"{what}, and that backend cannot be made: {profile}"
+                raise ModelNotFound(problem) from profile
+            raise ModelNotFound(
+                f"{what}, and this run is answered by the backend {self.backend!r} alone; name a "
+                f"model of {backend!r} in [models], choose it for the whole run (--backend "
+                f"{backend}), or give {written!r} a model of {self.backend!r}"
+            )
         name = model.name or profile.default_model or ""
         if profile.models and name not in (*profile.models, profile.default_model, ""):
             raise ModelNotFound(
@@ -175,21 +185,6 @@ class Models:
                 f"{nearest(name, profile.models)} (it has: {', '.join(profile.models)})"
             )
         return Spot(backend, name)
-
-    def _profile_in(self, written: str, backend: str, model: Model) -> Profile:
-        if backend == self.backend:
-            return self._profile
-        profile = self._others.get(backend)
-        if isinstance(profile, Profile):
-            return profile
-        what = f"{written!r} is {backend}/{model.name or 'its default model'}"
-        if profile is not None:
-            raise ModelNotFound(f"{what}, and that backend cannot be made: {profile}") from profile
-        raise ModelNotFound(
-            f"{what}, and this run is answered by the backend {self.backend!r} alone; name a "
-            f"model of {backend!r} in [models], choose it for the whole run (--backend {backend}), "
-            f"or give {written!r} a model of {self.backend!r}"
-        )
 
     def _hold(self, route: Route) -> str:
         """The name that calls hold which may go along *route*."""

@@ -17,7 +17,7 @@ from appl.errors import CallCancelled
 from appl.prompt import USER, VOICES, Lazy, PromptNode
 from appl.runtime.answers.call import Call, CallRun
 from appl.runtime.answers.samples import total_of
-from appl.runtime.answers.stream import Partial, Stream
+from appl.runtime.answers.stream import Stream
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Promise, Value, explained, on_finish
@@ -188,11 +188,6 @@ def continued(trunk: PromptNode | None, answer: Lazy) -> PromptNode:
     speaks = trunk is not None and trunk.role == "assistant"
     voice = trunk.voice if trunk is not None and speaks else VOICES["assistant"]
     return PromptNode(trunk, voice, answer, starts=False)
-
-
-def open_stream(answer: Call | MultiCall, partial: Partial | None = None) -> None:
-    """Have *answer* streamed; before it is begun."""
-    answer.stream_to(Stream(answer, answer.run.reporter, partial))
 
 
 class AnswerPart:

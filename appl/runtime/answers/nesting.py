@@ -46,16 +46,6 @@ def too_deep(source: str, levels: int, around: int = 0) -> str:
 
     So many objects *around* them do not count.
     """
-    if levels_of(source) <= levels + around:
-        return ""
-    return (
-        f"more than {levels} objects stand in one another, which is too deep for a union without a "
-        "discriminator"
-    )
-
-
-def levels_of(source: str) -> int:
-    """The number of objects that stand in one another in the JSON text *source*."""
     depth = deepest = 0
     for token in _TOKEN.finditer(source):
         if token[0] == "{":
@@ -63,7 +53,12 @@ def levels_of(source: str) -> int:
             deepest = max(deepest, depth)
         elif token[0] == "}":
             depth -= 1
-    return deepest
+    if deepest <= levels + around:
+        return ""
+    return (
+        f"more than {levels} objects stand in one another, which is too deep for a union without a "
+        "discriminator"
+    )
 
 
 def _grow(held: Mapping[str, set[str]], refs: set[str]) -> bool:

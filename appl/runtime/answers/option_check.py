@@ -1,6 +1,6 @@
 """The check of plain values of options, whether settings or a call of ``gen`` say them.
 
-Invariant: nothing here waits; values that may be futures are finished by ``options``.
+Invariant: nothing here waits; values that may be futures are finished by ``request_options``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from appl.backend import Profile, Sample
+from appl.backend import Sample
 from appl.errors import InvalidOption, OutputError
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.demand import instruction, is_wrapped, unwrapped
@@ -28,25 +28,6 @@ from appl.runtime.event import Failed
 
 ASKS = 3
 _LONG = 1 << 14  # characters that take the loop more time than another thread
-
-
-def typed_answer(
-    first: Call | MultiCall,
-    shape: Shape,
-    profile: Profile,
-    limit: int | None,
-    check: Callable[[Any], object] | None = None,
-) -> TypedAnswer:
-    """The series that makes the answer of *first* an object of *shape*, asked *limit* times.
-
-    *check* is the user's function that may refuse the object with a ``ValueError``.
-    Its prompt asks for the shape in words, if nothing else makes the answer so.
-    """
-    call = first.call
-    call.schema = shape.schema
-    if shape.schema is not None and call.sampling.schema is None:
-        call.add("user", instruction(shape))
-    return TypedAnswer(first, shape, profile, limit or ASKS, check)
 
 
 def require_check(check: object, *, typed: bool) -> None:
@@ -91,7 +72,9 @@ _Read = tuple[Sample, object] | Mismatch
 class TypedAnswer(MultiCall):
     """The objects of one call's samples; each sample that is none is asked again, *limit* in all.
 
-    A sample that calls tools is no answer yet: it passes as it is, with ``None`` for its object.
+    The prompt asks for *shape* in words, if nothing else makes the answer so; *check* is the user's
+    function that may refuse an object with a ``ValueError``. A sample that calls tools is no answer
+    yet: it passes as it is, with ``None`` for its object.
     """
 
     typed = True
@@ -111,16 +94,18 @@ class TypedAnswer(MultiCall):
         self,
         first: Call | MultiCall,
         shape: Shape,
-        profile: Profile,
-        limit: int,
+        limit: int | None,
         check: Callable[[Any], object] | None,
     ) -> None:
         super().__init__(first)
-        self.shape, self._limit, self._check = shape, limit, check
-        self._wrapped = is_wrapped(shape, profile)
+        call = first.call
+        call.schema = shape.schema
+        if shape.schema is not None and call.sampling.schema is None:
+            call.add("user", instruction(shape))
+        self.shape, self._limit, self._check = shape, limit or ASKS, check
+        self._wrapped = is_wrapped(shape, call.profile)
         self._rounds = self._asked = 0
-        count = first.call.n
-        self._open = [_Open(place, first, place) for place in range(count)]
+        self._open = [_Open(place, first, place) for place in range(call.n)]
         self._samples: dict[int, Sample] = {}
         self._objects: dict[int, object] = {}
 
@@ -137,7 +122,11 @@ class TypedAnswer(MultiCall):
             or self.shape.is_slow
             or sum(len(sample.text) for sample in samples) > _LONG
         ):
-            self._read_elsewhere(samples)
+            # on a worker thread; meanwhile the run is not idle
+            if self.run.outside.idle_detection is not None:
+                self.run.outside.idle_detection.starting += 1
+            reading = asyncio.get_running_loop().run_in_executor(None, self._read_all, samples)
+            reading.add_done_callback(self._was_read)
         else:
             self._take(self._read_all(samples))
 
@@ -165,23 +154,14 @@ class TypedAnswer(MultiCall):
             try:
                 self._check(value)
             except ValueError as refused:
-                return Refusal(str(refused) or f"{self._check_name()} refused it")
+                name = getattr(self._check, "__name__", "the check")
+                return Refusal(str(refused) or f"{name} refused it")
         return dataclasses.replace(sample, text=content), value
-
-    def _check_name(self) -> str:
-        return str(getattr(self._check, "__name__", "the check"))
 
     def _cut(self) -> str:
         most = self.call.sampling.max_tokens
         limit = "the token limit" if most is None else f"the token limit, max_tokens={most}"
         return f"it was cut by {limit}, before its end"
-
-    def _read_elsewhere(self, samples: list[Sample]) -> None:
-        """Read on a worker thread; meanwhile the run is not idle."""
-        if self.run.outside.idle_detection is not None:
-            self.run.outside.idle_detection.starting += 1
-        reading = asyncio.get_running_loop().run_in_executor(None, self._read_all, samples)
-        reading.add_done_callback(self._was_read)
 
     def _was_read(self, reading: asyncio.Future[list[_Read]]) -> None:
         if self.run.outside.idle_detection is not None:

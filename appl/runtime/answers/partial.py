@@ -32,7 +32,8 @@ def partial_reader(shape: Shape, wrapped: bool = False) -> Callable[[str], objec
         if shape.schema is None:
             return text or None
         value, whole = _json(text, shape, wrapped)
-        if _may_be_deep(text) and isinstance(value, dict | list) and is_deep(value):
+        may_be_deep = text.count("[") + text.count("{") > LEVELS
+        if may_be_deep and isinstance(value, dict | list) and is_deep(value):
             return None  # it will be read, or refused, when it is whole
         if wrapped:
             value = value.get("value", _MISSING) if isinstance(value, dict) else _MISSING
@@ -45,30 +46,21 @@ def partial_reader(shape: Shape, wrapped: bool = False) -> Callable[[str], objec
     return read
 
 
-def _may_be_deep(text: str) -> bool:
-    return text.count("[") + text.count("{") > LEVELS
-
-
 def _json(text: str, shape: Shape, wrapped: bool) -> tuple[Any, bool]:
     """The JSON in *text* as far as it goes, and whether it is complete."""
     kinds = frozenset({"object"}) if wrapped else shape.kinds
     opening = "{" * ("object" in kinds) + "[" * ("array" in kinds)
     start = min((at for at in map(text.find, opening) if at >= 0), default=-1)
     if start < 0:
-        return _scalar(text, kinds)
+        # a string as far as it goes; a number or a word may still change, and is nothing yet
+        if "string" not in kinds or not (stripped := text.strip()):
+            return _MISSING, False
+        return (_begun(stripped) if stripped[0] == '"' else stripped) or _MISSING, False
     try:
         return _decoder.raw_decode(text, start)[0], True
     except (ValueError, RecursionError):  # cut, or a number of thousands of digits
         pass
     return _begun(text[start:]), False
-
-
-def _scalar(text: str, kinds: frozenset[str]) -> tuple[object, bool]:
-    """A string as far as it goes; a number or a word may still change, and is nothing yet."""
-    if "string" not in kinds or not (stripped := text.strip()):
-        return _MISSING, False
-    value = _begun(stripped) if stripped[0] == '"' else stripped
-    return (value or _MISSING), False
 
 
 def _begun(text: str) -> object:
@@ -108,7 +100,12 @@ def _build(kind: object, value: object, whole: bool) -> object:
         if built is not _MISSING:
             return built
     for member in _alternatives(kind):
-        built = _piecewise(member, value, whole)
+        if isinstance(value, dict):
+            built = _object(member, value, whole)
+        elif isinstance(value, list):
+            built = _items(member, value, whole)
+        else:
+            built = value if member is str and isinstance(value, str) else _MISSING
         if built is not _MISSING:
             return built
     return _validated(kind, value)
@@ -123,14 +120,6 @@ def _alternatives(kind: object) -> tuple[object, ...]:
     return (kind,)
 
 
-def _piecewise(kind: object, value: object, whole: bool) -> object:
-    if isinstance(value, dict):
-        return _object(kind, value, whole)
-    if isinstance(value, list):
-        return _items(kind, value, whole)
-    return value if kind is str and isinstance(value, str) else _MISSING
-
-
 def _object(kind: object, value: dict[str, object], whole: bool) -> object:
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin is dict or origin is Mapping:
@@ -139,7 +128,16 @@ def _object(kind: object, value: dict[str, object], whole: bool) -> object:
     if typing.is_typeddict(origin):
         return _members(value, typing.get_type_hints(origin), whole)
     if dataclasses.is_dataclass(origin) and isinstance(origin, type):
-        return _dataclass(origin, value, whole)
+        members = _members(value, typing.get_type_hints(origin), whole)
+        instance: Any = object.__new__(origin)
+        for field in dataclasses.fields(origin):
+            missing = None
+            if field.default is not dataclasses.MISSING:
+                missing = field.default
+            elif field.default_factory is not dataclasses.MISSING:
+                missing = field.default_factory()
+            object.__setattr__(instance, field.name, members.get(field.name, missing))
+        return instance
     if hasattr(origin, "model_construct"):
         return _model(origin, value, whole)
     return value if origin in (Any, object) else _MISSING
@@ -153,19 +151,6 @@ def _members(value: dict[str, object], kinds: Mapping[str, object], whole: bool)
         if name in kinds
     }
     return {name: item for name, item in members.items() if item is not _MISSING}
-
-
-def _dataclass(kind: type, value: dict[str, object], whole: bool) -> object:
-    members = _members(value, typing.get_type_hints(kind), whole)
-    instance: Any = object.__new__(kind)
-    for field in dataclasses.fields(kind):
-        missing = None
-        if field.default is not dataclasses.MISSING:
-            missing = field.default
-        elif field.default_factory is not dataclasses.MISSING:
-            missing = field.default_factory()
-        object.__setattr__(instance, field.name, members.get(field.name, missing))
-    return instance
 
 
 def _model(kind: Any, value: dict[str, object], whole: bool) -> object:
@@ -185,7 +170,12 @@ def _items(kind: object, value: list[object], whole: bool) -> object:
     kinds = list(arguments) if varied else list(arguments[:1]) * len(value)
     kinds += [Any] * (len(value) - len(kinds))
     last = len(value) - 1
-    done = [] if varied else _alike(kinds[:1], value if whole else value[:last])
+    complete = [] if varied else value if whole else value[:last]
+    together: Any = _MISSING
+    if complete and kinds:
+        together = _validated(list[kinds[0]], complete)  # type: ignore[valid-type]
+    # items of one kind at once, which is much faster than one by one, unless any is wrong
+    done: list[Any] = [] if together is _MISSING else list(together)
     rest = range(len(done), len(value))
     built = [*done, *(_build(kinds[i], value[i], whole or i != last) for i in rest)]
     items = [item for item in built if item is not _MISSING]
@@ -193,14 +183,6 @@ def _items(kind: object, value: list[object], whole: bool) -> object:
         return items if origin not in (tuple, set, frozenset) else origin(items)
     except TypeError:  # an item of a set that cannot be in one
         return _MISSING
-
-
-def _alike(kinds: list[object], complete: list[object]) -> list[Any]:
-    """Items of one kind at once, which is much faster than one by one; none if any is wrong."""
-    if not kinds or not complete:
-        return []
-    items = _validated(list[kinds[0]], complete)  # type: ignore[valid-type]
-    return [] if items is _MISSING else list(items)
 
 
 def _validated(kind: object, value: object) -> Any:

@@ -120,19 +120,15 @@ class _ProgramText:
         if signal is not None:
             signal.reached()
 
-    def _growth(self) -> Signal:
-        """The signal to wait for until there is more."""
-        if self._signal is None:
-            self._signal = Signal(self.task.address, self.task.home)
-        return self._signal
-
     def steps(self, hub: Hub) -> Iterator[ProgramPiece | Promise]:
         """The pieces, and between them the calls that have to be waited for."""
         frame, task = self.task.frame, self.task
         text_stream, last = _Telling(hub), frame.origin
         move = Moved(frame.base, USER) if frame.base is not USER else None
         while True:
-            growth, over, tip = self._growth(), frame.ended or task.done, frame.tip()
+            if self._signal is None:
+                self._signal = Signal(task.address, task.home)
+            growth, over, tip = self._signal, frame.ended or task.done, frame.tip()
             fresh = _since(last, tip)
             for node in fresh:
                 voice = node.voice if move is None else move(node.voice)
@@ -232,7 +228,10 @@ class _Telling:
         """The pieces of *node*, and the calls that have to be waited for before each."""
         lazy = node.lazy
         if lazy is None:
-            yield from (self._written if _of_model(node) else self._said)(node)
+            # the finished text of a model, whose origin is a call then, or of the program
+            is_text = isinstance(node.part, str) and isinstance(node.site, str)
+            by_model = type(node.part) is Text or is_text
+            yield from (self._written if by_model else self._said)(node)
         elif isinstance(node.part, PromptSlot):
             yield from self._placed(node, node.part)
         elif (answer := _streamed(lazy)) is not None:
@@ -288,11 +287,6 @@ class _Telling:
             yield from self._written(node)
         else:
             yield from self._said(node, generated=written)
-
-
-def _of_model(node: PromptNode) -> bool:
-    """True if the part of *node* is the finished text of a model; its origin is a call then."""
-    return type(node.part) is Text or (isinstance(node.part, str) and isinstance(node.site, str))
 
 
 def _streamed(lazy: Lazy) -> Promise | None:

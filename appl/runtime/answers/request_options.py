@@ -1,36 +1,52 @@
 """The options of one ``gen`` or ``select``, completed and checked, as one value.
 
-Invariant: whatever cannot be done is refused here, before there is a call.
+Invariant: whatever cannot be done is refused here, before there is a call. Equal options give the
+same ``Sampling`` object, so that its canonical text is made once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Profile, Sampling
 from appl.base import fallback
 from appl.base.fallback import DUMMY
-from appl.errors import InvalidOption, Unsupported
+from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
 from appl.prompt.secret import KEY_OF_CALL, conceal
 from appl.runtime.answers.gen_options import FEATURES, LIMITS, OPTION_NAMES, GenOptions
 from appl.runtime.answers.models import named
+from appl.runtime.answers.option_check import check_fields, stop_texts
 from appl.runtime.answers.option_limits import check_number
-from appl.runtime.answers.options import (
-    require,
-    sampling_of,
-    stop_ids,
-    stops,
-    switched,
-)
-from appl.runtime.concurrency.promise_values import finished
+from appl.runtime.concurrency.future import finished
 
 if TYPE_CHECKING:
     from appl.runtime.answers.shape import Shape
     from appl.runtime.frame import Frame
     from appl.runtime.prompts.explicit import PromptSource
     from appl.runtime.tools.toolbox import Toolbox
+
+
+def stops(value: object) -> tuple[str, ...]:
+    """``stop=`` as a tuple of strings."""
+    value = finished(value)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        value = [finished(text) for text in value]
+    return stop_texts(value)
+
+
+def stop_ids(value: object) -> tuple[int, ...]:
+    """``stop_tokens=`` as a tuple of token ids."""
+    value = finished(value)
+    ids = tuple(map(finished, value)) if isinstance(value, Iterable) else (value,)
+    if not all(type(token) is int and token >= 0 for token in ids):
+        raise InvalidOption(
+            f"gen(stop_tokens=...) takes a list of token ids, got {value!r:.80}; for texts write "
+            "gen(stop=...)"
+        )
+    return ids
+
 
 _READ = {"stop": stops, "stop_tokens": stop_ids}
 
@@ -77,7 +93,9 @@ class RequestOptions:
         if response_format is not None or request.max_asks is not None:
             request.shape_as(response_format, request.max_asks)
         if request.check is not None:
-            request._check_check()
+            from appl.runtime.answers.output import require_check  # few calls have one
+
+            require_check(request.check, typed=request.shape is not None)
         sampling = request._sampling(frame)
         needs_calls = (
             request.max_relay_rounds or request.choices is not None or request.shape is not None
@@ -96,7 +114,12 @@ class RequestOptions:
                     check_number(name, value, *LIMITS[name])
                 setattr(self, name, value)
             elif name == "api_key":
-                self._take_key(value)
+                key = finished(value)  # no option: nothing may hold it but the request
+                if key is not None and (not isinstance(key, str) or not key.strip()):
+                    got = type(key).__name__
+                    raise InvalidOption(f"gen(api_key=...) takes a text, got a {got}")
+                self.key = key and str.__str__(key)
+                conceal(KEY_OF_CALL, self.key)
             elif name not in _APART:
                 extra[name] = value
         if options.get("backend_options") is not None:
@@ -105,14 +128,6 @@ class RequestOptions:
             from appl.runtime.tools.toolbox import Toolbox  # few calls have tools
 
             self.offer(Toolbox.of(options.get("tools")), options.get("tool_choice"))
-
-    def _take_key(self, key: object) -> None:
-        """Take ``api_key=``, which is no option: nothing may hold it but the request."""
-        key = finished(key)
-        if key is not None and (not isinstance(key, str) or not key.strip()):
-            raise InvalidOption(f"gen(api_key=...) takes a text, got a {type(key).__name__}")
-        self.key = key and str.__str__(key)
-        conceal(KEY_OF_CALL, self.key)
 
     def _of_backend(self, options: object) -> None:
         """Add ``backend_options=``; each may be written once, and here only the backend's own."""
@@ -138,12 +153,6 @@ class RequestOptions:
         from appl.runtime.answers.shape import shape_of  # few calls have a type
 
         self.shape, self.max_asks = shape_of(finished(response_format)), max_asks
-
-    def _check_check(self) -> None:
-        """Refuse a ``check`` that cannot be called with an object."""
-        from appl.runtime.answers.output import require_check  # few calls have one
-
-        require_check(self.check, typed=self.shape is not None)
 
     def offer(self, tools: Toolbox, choice: object) -> None:
         """Let the model call one of *tools*."""
@@ -228,24 +237,24 @@ class RequestOptions:
 
     def _check(self, profile: Profile) -> None:
         if type(self.stream) is not bool:
-            self.stream = switched("gen(stream=...)", self.stream)
+            stream = finished(self.stream)
+            if stream is not None and not isinstance(stream, bool):
+                raise InvalidOption(f"gen(stream=...) is True or False, got {stream!r:.80}")
+            self.stream = bool(stream)
         for name in FEATURES:
             if self.fields.get(name) not in (None, ()):
                 require(profile, name, name)
         if self.choices is not None:
-            self._check_choice()
+            self._alone("choices", ("regex", "grammar", "tools"))
+            if self.n != 1:
+                raise InvalidOption(
+                    f"gen(choices=..., n={self.n}): a choice is made once, by its probability; for "
+                    f"{self.n} votes write gen(response_format=Literal[...], n={self.n})"
+                )
         elif self.end is not None:
             raise InvalidOption("gen(end=...) is about choices: write gen(choices=[...]) with it")
         if self.shape is not None:
             self._alone("response_format", ("choices", "regex", "grammar"))
-
-    def _check_choice(self) -> None:
-        self._alone("choices", ("regex", "grammar", "tools"))
-        if self.n != 1:
-            raise InvalidOption(
-                f"gen(choices=..., n={self.n}): a choice is made once, by its probability; for "
-                f"{self.n} votes write gen(response_format=Literal[...], n={self.n})"
-            )
 
     def _alone(self, option: str, others: tuple[str, ...]) -> None:
         """Refuse *others* beside *option*: each determines the form of the answer."""
@@ -274,3 +283,46 @@ _FIELDS: dict[str, object] = {
 
 DEFAULTS = {**_FIELDS, **_OWN}
 """The default of each option; ``None`` for those that are not here."""
+
+
+def require(profile: Profile, feature: str, option: str) -> None:
+    """Refuse *option* before any call when the backend cannot do it."""
+    if feature not in profile.features:
+        able = ", ".join(sorted(profile.features)) or "none"
+        raise Unsupported(
+            f"backend {profile.name!r} cannot do gen({option}=...) (it can: {able}); "
+            "choose another backend or ask for it in the prompt"
+        )
+
+
+_samplings: dict[tuple[object, ...], Sampling] = {}
+_MOST = 4096
+_TEXTS = frozenset({"prompt", "prompts", "text", "input", "question", "content", "system"})
+_AS_TEXT = "; write a prompt as a statement before gen(), or as gen(messages=...)"
+
+
+def sampling_of(profile: Profile, fields: dict[str, object], extra: dict[str, object]) -> Sampling:
+    """The sampling of *fields* (named as in ``Sampling``) and the backend's own options."""
+    for name in extra:
+        if name not in profile.options:
+            names = (*sorted(OPTION_NAMES), *profile.options)
+            near = fallback.names().instead(name) or nearest(name, names)
+            hint = _AS_TEXT if name in _TEXTS else near
+            problem = f"gen() has no option {name!r}, nor has backend {profile.name!r}{hint}"
+            raise UnknownOption(problem)
+    values = (*fields.values(), *extra.values())
+    key = (*fields.items(), *sorted(extra.items()), *map(type, values))  # 1 is not 1.0 here
+    try:
+        sampling = _samplings.get(key)
+    except TypeError:  # an unhashable option of the backend
+        return _make(fields, extra)
+    if sampling is None:
+        sampling = _make(fields, extra)
+        if len(_samplings) < _MOST:
+            _samplings[key] = sampling
+    return sampling
+
+
+def _make(fields: dict[str, Any], extra: dict[str, object]) -> Sampling:
+    check_fields(fields)
+    return Sampling(**fields, extra=tuple(sorted(extra.items())))

@@ -179,8 +179,11 @@ class Samples:
         return joined([_answer(outcome) for outcome in outcomes])
 
     async def _single(self, request: Request, number: int, emit: Emit | None, ask: Ask) -> Response:
-        first = request.sample + number
-        one = dataclasses.replace(_seeded(request, number), n=1, sample=first)
+        first, seed = request.sample + number, request.sampling.seed
+        if seed is not None and number:  # the same seed would draw the same sample
+            sampling = dataclasses.replace(request.sampling, seed=seed + number)
+            request = dataclasses.replace(request, sampling=sampling, _digest=None)
+        one = dataclasses.replace(request, n=1, sample=first)
         return await ask(one, emit and _numbered(emit, first))
 
     # -- the cache
@@ -203,7 +206,9 @@ class Samples:
             fresh = await self._ask(_missing(request, len(cached), asked), emit, ask)
             new = _singles(fresh)
             stored = await self._use(request, name, "save", content, len(cached), new)
-        return _mixed(cached, stored if stored is not None and emit is None else new, fresh)
+        saved = stored if stored is not None and emit is None else new
+        samples = tuple(answer.samples[0] for answer in (*cached, *saved))
+        return dataclasses.replace(fresh, samples=samples, reused=len(cached))
 
     async def _use(
         self, request: Request, name: str, what: Literal["load", "save"], *args: object
@@ -261,15 +266,6 @@ def _missing(request: Request, count: int, content: bytes) -> Request:
     )
 
 
-def _seeded(request: Request, number: int) -> Request:
-    """The question for sample *number*: a given seed would draw the same one again."""
-    seed = request.sampling.seed
-    if seed is None or not number:
-        return request
-    sampling = dataclasses.replace(request.sampling, seed=seed + number)
-    return dataclasses.replace(request, sampling=sampling, _digest=None)
-
-
 def _numbered(emit: Emit, number: int) -> Emit:
     return lambda chunk: emit(dataclasses.replace(chunk, sample=number))
 
@@ -284,11 +280,6 @@ def _reused(answers: list[Response]) -> Response:
     return dataclasses.replace(
         answers[0], samples=samples, usage=Usage(0, 0, 0), cost=0, reused=len(answers)
     )
-
-
-def _mixed(cached: list[Response], stored: list[Response], fresh: Response) -> Response:
-    samples = tuple(answer.samples[0] for answer in (*cached, *stored))
-    return dataclasses.replace(fresh, samples=samples, reused=len(cached))
 
 
 def mixed(before: Response, fresh: Response) -> Response:

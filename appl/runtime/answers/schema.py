@@ -40,10 +40,14 @@ class Checker:
             kind.check_schema(schema, format_checker=jsonschema.FormatChecker(()))
         except jsonschema.SchemaError as error:
             raise InvalidOption(f"this is no JSON schema: {_problem(error)}") from None
-        nowhere = referencing.Registry()
-        _check_references(schema, referencing, nowhere)
+        for reference in _references(schema):
+            if not _is_known(reference, schema):
+                raise InvalidOption(
+                    f"the JSON schema refers to {reference!r:.200}, which is not in it: "
+                    "it may refer to its own parts only, as in {'$ref': '#/$defs/name'}"
+                )
         _check_patterns(schema)
-        self._validator = _bounded()(schema, registry=nowhere)
+        self._validator = _bounded()(schema, registry=referencing.Registry())
 
     def errors(self, value: object) -> str | None:
         """The problems of *value*, in one line; ``None`` when it fits."""
@@ -181,21 +185,6 @@ def _problem(error: Any) -> str:
     return f"{place}: {what}" if place else what
 
 
-def _check_references(schema: object, referencing: Any, nowhere: Any) -> None:
-    resource = referencing.jsonschema.DRAFT202012.create_resource(schema)
-    resolver = nowhere.resolver_with_root(resource)
-    for reference in _references(schema):
-        try:
-            fits = isinstance(resolver.lookup(reference).contents, dict | bool)
-        except Exception:  # of a pointer into what is no schema, or an address that is none
-            fits = False
-        if not fits:
-            raise InvalidOption(
-                f"the JSON schema refers to {reference!r:.200}, which is not in it: "
-                "it may refer to its own parts only, as in {'$ref': '#/$defs/name'}"
-            ) from None
-
-
 def _references(schema: object) -> Iterator[str]:
     for part in _parts(schema):
         references = (part.get(name) for name in ("$ref", "$dynamicRef"))
@@ -225,22 +214,19 @@ def _is_in(pattern: str, text: str) -> bool:
 
 
 def _check_patterns(schema: object) -> None:
-    for pattern in _patterns(schema):
-        _compiled(pattern)
-    keywords = {name for part in _parts(schema) for name in part}
+    keywords: set[str] = set()
+    for part in _parts(schema):
+        keywords.update(part)
+        if isinstance(part.get("pattern"), str):
+            _compiled(part["pattern"])
+        if isinstance(part.get("patternProperties"), Mapping):
+            for pattern in part["patternProperties"]:
+                _compiled(pattern)
     if {"patternProperties", "unevaluatedProperties"} <= keywords:
         raise InvalidOption(
             "a JSON schema with patternProperties and unevaluatedProperties cannot be checked: "
             "write additionalProperties"
         )
-
-
-def _patterns(schema: object) -> Iterator[str]:
-    for part in _parts(schema):
-        if isinstance(part.get("pattern"), str):
-            yield part["pattern"]
-        if isinstance(part.get("patternProperties"), Mapping):
-            yield from part["patternProperties"]
 
 
 def _parts(schema: object) -> Iterator[Mapping[str, Any]]:
@@ -274,8 +260,41 @@ def _bounded() -> Any:
     import jsonschema  # only typed answers and tools need it
 
     kind, wrong = jsonschema.Draft202012Validator, jsonschema.ValidationError
-    references = {name: _once(kind.VALIDATORS[name], name, wrong) for name in _REFERENCES}
-    return jsonschema.validators.extend(kind, {**_linear(kind, wrong), **references})
+    additional = kind.VALIDATORS["additionalProperties"]
+
+    def unique_items(validator: object, on: object, value: Any, schema: object) -> Iterator[object]:
+        if on and isinstance(value, list) and len({_same(item) for item in value}) < len(value):
+            yield wrong(f"{value!r} has non-unique elements")
+
+    def pattern(validator: object, wanted: str, value: object, schema: object) -> Iterator[object]:
+        if isinstance(value, str) and not _is_in(wanted, value):
+            yield wrong(f"{value!r} does not match {wanted!r}")
+
+    def pattern_properties(validator: Any, by: Any, value: Any, schema: Any) -> Iterator[object]:
+        for wanted, inner in by.items() if isinstance(value, dict) else ():
+            for name in (key for key in value if _is_in(wanted, key)):
+                yield from validator.descend(value[name], inner, path=name, schema_path=wanted)
+
+    def additional_properties(
+        validator: object, rule: object, value: object, schema: Any
+    ) -> Iterator[object]:
+        if not isinstance(value, dict):
+            return
+        by = schema.get("patternProperties", {})
+        matched = [name for name in value if any(_is_in(wanted, name) for wanted in by)]
+        properties = {**schema.get("properties", {}), **dict.fromkeys(matched, True)}
+        yield from additional(validator, rule, value, {"properties": properties})
+
+    # Their time is linear: patterns are matched by this module's engine, and elements are hashed.
+    keywords: dict[str, Any] = {
+        "uniqueItems": unique_items,
+        "pattern": pattern,
+        "patternProperties": pattern_properties,
+        "additionalProperties": additional_properties,
+    }
+    for name in _REFERENCES:
+        keywords[name] = _once(kind.VALIDATORS[name], name, wrong)
+    return jsonschema.validators.extend(kind, keywords)
 
 
 _REFERENCES = ("$ref", "$dynamicRef")
@@ -308,38 +327,3 @@ def _same(value: object) -> object:
     if isinstance(value, dict):
         return dict, frozenset((name, _same(item)) for name, item in value.items())
     return value
-
-
-def _linear(kind: Any, wrong: Any) -> dict[str, Any]:
-    """Keywords of *kind* whose time is linear: patterns by this module's engine, and sets."""
-    additional = kind.VALIDATORS["additionalProperties"]
-
-    def unique_items(validator: object, on: object, value: Any, schema: object) -> Iterator[object]:
-        if on and isinstance(value, list) and len({_same(item) for item in value}) < len(value):
-            yield wrong(f"{value!r} has non-unique elements")
-
-    def pattern(validator: object, wanted: str, value: object, schema: object) -> Iterator[object]:
-        if isinstance(value, str) and not _is_in(wanted, value):
-            yield wrong(f"{value!r} does not match {wanted!r}")
-
-    def pattern_properties(validator: Any, by: Any, value: Any, schema: Any) -> Iterator[object]:
-        for wanted, inner in by.items() if isinstance(value, dict) else ():
-            for name in (key for key in value if _is_in(wanted, key)):
-                yield from validator.descend(value[name], inner, path=name, schema_path=wanted)
-
-    def additional_properties(
-        validator: object, rule: object, value: object, schema: Any
-    ) -> Iterator[object]:
-        if not isinstance(value, dict):
-            return
-        by = schema.get("patternProperties", {})
-        matched = [name for name in value if any(_is_in(wanted, name) for wanted in by)]
-        properties = {**schema.get("properties", {}), **dict.fromkeys(matched, True)}
-        yield from additional(validator, rule, value, {"properties": properties})
-
-    return {
-        "uniqueItems": unique_items,
-        "pattern": pattern,
-        "patternProperties": pattern_properties,
-        "additionalProperties": additional_properties,
-    }

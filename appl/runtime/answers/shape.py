@@ -227,20 +227,6 @@ def _calls_code(core: object) -> bool:
 # -- response_format= as a shape
 
 
-def _schema_in(text: str) -> dict[str, Any]:
-    """The JSON schema in *text*. Raises ``InvalidOption``."""
-    try:
-        schema = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        why = f"the JSON in it cannot be read ({_reason(error)})"
-        raise InvalidOption(
-            f"gen(response_format=...) got the text {text!r:.100}: {why}; give the schema as a "
-            "dict, or its JSON text"
-        ) from None
-    assert isinstance(schema, dict), "it begins with a brace"
-    return schema
-
-
 _made: dict[Any, Shape] = {}
 _MOST = 256
 _lock = process_lock()
@@ -275,7 +261,16 @@ def _make(wanted: object) -> Shape:
         if wanted == "json":
             return BySchema(OBJECT, "'json'")
         if wanted.lstrip().startswith("{"):
-            return _by_schema(_schema_in(wanted))
+            try:
+                schema = json.loads(wanted)
+            except (ValueError, RecursionError) as error:
+                why = f"the JSON in it cannot be read ({_reason(error)})"
+                raise InvalidOption(
+                    f"gen(response_format=...) got the text {wanted!r:.100}: {why}; give the "
+                    "schema as a dict, or its JSON text"
+                ) from None
+            assert isinstance(schema, dict), "it begins with a brace"
+            return _by_schema(schema)
         raise _refused(wanted, "the only name is 'json'")
     if isinstance(wanted, dict):
         return _by_schema(wanted)

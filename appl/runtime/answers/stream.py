@@ -145,21 +145,19 @@ class Stream:
         ``None`` at the end, when the outcome of *answer* may be looked at.
         """
         if hub is self.home and not answer.delivered:
-            return self._log[at] if at < self._delivered else self._wait_at_home(answer)
+            if at < self._delivered:
+                return self._log[at]
+            if self._news is None:
+                self._news = _More(answer, self.home)
+            if not self._watching:
+                self._watching = True
+                answer.await_with(self)
+            return self._news
         over = answer.done  # looked at first: all pieces come before it
         if at < len(self._log):
             return self._log[at]
-        return None if over else self._wait_elsewhere(at, answer)
-
-    def _wait_at_home(self, answer: Promise) -> Promise:
-        if self._news is None:
-            self._news = _More(answer, self.home)
-        if not self._watching:
-            self._watching = True
-            answer.await_with(self)
-        return self._news
-
-    def _wait_elsewhere(self, at: int, answer: Promise) -> Promise:
+        if over:
+            return None
         with self._lock:
             if self._arrival is None:
                 self._arrival = _More(answer, None)
@@ -301,9 +299,11 @@ class Reading(Generic[T]):
         while not self._over:
             pending = self.pending
             stream: Stream | None = getattr(pending, "stream", None)
-            upcoming = (
-                _visible(pending, hub) if stream is None else stream.look(self._at, pending, hub)
-            )
+            if stream is not None:
+                upcoming = stream.look(self._at, pending, hub)
+            else:  # programs of its hub get the answer when it is delivered, others when done
+                is_over = pending.delivered if pending.home is hub else pending.done
+                upcoming = None if is_over else pending
             if isinstance(upcoming, Promise):
                 return upcoming
             if upcoming is None:
@@ -367,12 +367,6 @@ class Reading(Generic[T]):
         if isinstance(value, str):
             return str.__str__(value) or _NOTHING
         return _NOTHING if value is None else value
-
-
-def _visible(pending: Promise, hub: Hub) -> Promise | None:
-    """*pending*, when a program of *hub* has still to wait for it."""
-    there = pending.delivered if pending.home is hub else pending.done
-    return None if there else pending
 
 
 class _Reader(Generic[T]):

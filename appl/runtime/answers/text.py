@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from appl.prompt import ToolMessage
     from appl.runtime.answers.stream import TextStream
 
+_tools_hint_shown = False
+"""True once the user was told why an answer is empty: once in a process."""
+
 
 class Text(Answer):
     """The text of an answer. ``usage`` and ``cost`` are those of the whole call."""
@@ -50,8 +53,16 @@ class Text(Answer):
         return text
 
     def __str__(self) -> str:
-        if not self and self._sample.tool_calls and self._tools is not None:
-            _tell_of_tools(self._address, self._sample.tool_calls[0].name)
+        global _tools_hint_shown
+        calls = self._sample.tool_calls
+        if not self and calls and self._tools is not None and not _tools_hint_shown:
+            _tools_hint_shown = True
+            line = (
+                f"appl: {self._address}: this answer is empty, as the model calls the tool "
+                f"{calls[0].name!r} and nobody has run it; write gen_with_tools(tools=[…]) in "
+                "place of gen(tools=[…]), or run it with answer.run_tool_calls()"
+            )
+            print(line, file=sys.stderr)
         return self
 
     # a program may mean the future that stood here before ordinary code got the finished text
@@ -134,11 +145,10 @@ class Text(Answer):
     def samples(self) -> tuple[Text, ...]:
         """All samples that were asked for with ``n=``; this one is the first."""
         count = len(self._response.samples)
-        return tuple(self._sibling(i) for i in range(count))
-
-    def _sibling(self, number: int) -> Text:
-        return Text.of(
-            self._address, self._response, number, objects=self._objects, tools=self._tools
+        objects, tools = self._objects, self._tools
+        return tuple(
+            Text.of(self._address, self._response, i, objects=objects, tools=tools)
+            for i in range(count)
         )
 
     @property
@@ -161,31 +171,10 @@ class Text(Answer):
         def __getattr__(self, name: str) -> Any:
             value = fallback.names().attribute(self, self, name)
             if value is fallback.MISSING:
-                raise AttributeError(_no_attribute(name, self.response_obj))
+                untyped = self.response_obj is None
+                hint = "; for an answer with attributes, write gen(response_format=…)" * untyped
+                raise AttributeError(f"an answer has no attribute {name!r}{hint}")
             return value
 
     def __reduce__(self) -> tuple[object, ...]:
         return str, (str.__str__(self),)
-
-
-_tools_hint_shown = False
-"""True once the user was told why an answer is empty."""
-
-
-def _tell_of_tools(address: str, name: str) -> None:
-    """Say why an answer is empty, once in a process: the model called a tool."""
-    global _tools_hint_shown
-    if _tools_hint_shown:
-        return
-    _tools_hint_shown = True
-    line = (
-        f"appl: {address}: this answer is empty, as the model calls the tool {name!r} and nobody "
-        "has run it; write gen_with_tools(tools=[…]) in place of gen(tools=[…]), or run it with "
-        "answer.run_tool_calls()"
-    )
-    print(line, file=sys.stderr)
-
-
-def _no_attribute(name: str, typed: object) -> str:
-    hint = "; for an answer with attributes, write gen(response_format=…)" if typed is None else ""
-    return f"an answer has no attribute {name!r}{hint}"

@@ -171,11 +171,6 @@ def expired(pending: Promise, timeout: float) -> bool:
     return bool(moment.seen())
 
 
-def is_done(pending: Promise) -> bool:
-    """True if *pending* has an outcome; recorded, as it depends on time."""
-    return bool(run_of(pending).outside.observe(pending, "done", lambda: pending.last().done))
-
-
 def sleep_now(frame: Frame, seconds: float) -> None:
     """Suspend the running program, which is in *frame*, for *seconds*."""
     moment = TimedWait(frame.run, frame, "sleep", seconds, _nothing)

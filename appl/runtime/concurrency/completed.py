@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 from appl.errors import InvalidOption
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
+from appl.runtime.concurrency.future import awaited, finished, result_of
 from appl.runtime.concurrency.parallel import Item, name_of, report_if_failed, start
 from appl.runtime.concurrency.promise import Promise, Value
-from appl.runtime.concurrency.promise_values import awaited, finished, result_of
 from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.frame import here
 from appl.runtime.future_takers import taking_futures

@@ -36,34 +36,32 @@ def find_cycle(start: Promise) -> list[Promise] | None:
     return None
 
 
-def bound_to(start: Promise, home: Home) -> Promise | None:
-    """A blocker of *start* that only the loop of *home* can finish; ``None`` if there is none."""
-    visited, todo = {start}, [start]
+def deadlock_of(waits: Promise, blocked: Home | None) -> DeadlockError | None:
+    """The error for a program that waits for *waits*, if that can never end.
+
+    It waits along a cycle, or its synchronous wait keeps *blocked*, the home of a running loop,
+    from what only this loop can finish.
+    """
+    cycle = find_cycle(waits)
+    if cycle is not None:
+        names = [pending.address for pending in cycle]
+        chain = " waits for ".join([*names, names[0]])
+        return DeadlockError(
+            f"this program waits for itself: {chain}; let one of them go on without the other's "
+            "value"
+        )
+    visited, todo = {waits}, [waits] if blocked is not None else []
     while todo:
         pending = todo.pop()
-        if pending.in_loop and pending.home is home:
-            return pending
+        if pending.in_loop and pending.home is blocked:
+            return DeadlockError(
+                f"this waits for {pending.address}, which the running loop has to finish, and "
+                "blocks that loop: await the future in a coroutine, or start the synchronous "
+                "program with `await appl.run(f, ...)`"
+            )
         fresh = [
             blocker for blocker in pending.blockers() if blocker not in visited and not blocker.done
         ]
         visited.update(fresh)
         todo += fresh
     return None
-
-
-def blocked_loop(pending: Promise) -> DeadlockError:
-    """The error for a synchronous wait that keeps its own loop from finishing *pending*."""
-    return DeadlockError(
-        f"this waits for {pending.address}, which the running loop has to finish, and blocks that "
-        "loop: await the future in a coroutine, or start the synchronous program with "
-        "`await appl.run(f, ...)`"
-    )
-
-
-def deadlock(cycle: list[Promise]) -> DeadlockError:
-    """The error for a program that waits along *cycle*."""
-    names = [pending.address for pending in cycle]
-    chain = " waits for ".join([*names, names[0]])
-    return DeadlockError(
-        f"this program waits for itself: {chain}; let one of them go on without the other's value"
-    )

@@ -67,14 +67,15 @@ class Idleness:
         now, spent = time.monotonic(), time.process_time()
         if self._begun is None:
             self._begun = self._since = now
-        elif now - self._begun < _LONGEST_S and self._works(now, spent):
-            self._since = now
+        elif now - self._begun < _LONGEST_S:
+            # this process has used its processor, or another thread could run, or waits for a disk
+            some = max(_SOME_S, _SHARE * (now - self._looked))
+            mine = str(threading.get_native_id())
+            others = (task.name for task in _tasks() if task.name != mine)
+            if spent - self._spent > some or any(_state_of(name) in _AT_WORK for name in others):
+                self._since = now
         self._looked, self._spent = now, spent
         return now - self._since
-
-    def _works(self, now: float, spent: float) -> bool:
-        some = max(_SOME_S, _SHARE * (now - self._looked))
-        return spent - self._spent > some or _others_at_work()
 
 
 class Waits:
@@ -161,31 +162,16 @@ def _innermost(thread: threading.Thread, module: str, function: str) -> FrameTyp
     return frame if frame.f_globals.get("__name__") == module else None
 
 
-def own_threads() -> set[int | None]:
-    """The native ids of this thread, and of appl's own."""
-    ours = {thread.native_id for thread in threading.enumerate() if thread.name in OWN}
-    return {threading.get_native_id(), *ours}
-
-
 def _waits() -> Iterator[tuple[int, str]]:
     """Each thread of the process, and the number of its wait; nothing for one that can run."""
     for task in _tasks():
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            yield int(task.name), _wait_in((task / "status").read_text())
-
-
-def _wait_in(status: str) -> str:
-    # Voluntary switches count the waits that the thread itself has begun. A switch that the system
-    # forced on it does not count: the thread could go on then.
-    facts = dict(line.partition(":")[::2] for line in status.splitlines())
-    sleeps = facts.get("State", "").strip().startswith("S")
-    return facts.get("voluntary_ctxt_switches", "").strip() if sleeps else ""
-
-
-def _others_at_work() -> bool:
-    """True if a thread other than this one could run now, or waits for a disk."""
-    mine = str(threading.get_native_id())
-    return any(_state_of(task.name) in _AT_WORK for task in _tasks() if task.name != mine)
+            status = (task / "status").read_text()
+            facts = dict(line.partition(":")[::2] for line in status.splitlines())
+            # Voluntary switches count the waits that the thread itself has begun. A switch that
+            # the system forced on it does not count: the thread could go on then.
+            sleeps = facts.get("State", "").strip().startswith("S")
+            yield int(task.name), facts.get("voluntary_ctxt_switches", "").strip() if sleeps else ""
 
 
 def _tasks() -> Iterator[Path]:

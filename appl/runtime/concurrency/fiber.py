@@ -28,7 +28,7 @@ from appl.runtime.concurrency.promise import Deliverable, Promise, Stop
 from appl.runtime.concurrency.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from appl.runtime.concurrency.held_lock import NeededLock
+    pass
 
 EAGER_DEPTH = 4
 SLICE = 0.05
@@ -167,10 +167,7 @@ class Fiber(Strand):
         if hub.depth >= EAGER_DEPTH or getcurrent() is hub.greenlet:
             hub.ready.append((self, None))
             hub.poke()
-        else:
-            self._start_now(hub)
-
-    def _start_now(self, hub: Hub) -> None:
+            return
         loop = _get_running_loop()
         hub.depth += 1
         # At its first wait, or its end, the fiber returns here, to the program that started it,
@@ -182,7 +179,10 @@ class Fiber(Strand):
             hub.depth -= 1
             if loop is not None:
                 _set_running_loop(loop)
-        hub.check_interrupt()
+        # An interruption of the fiber is raised in the program that started it.
+        error, hub._interrupt = hub._interrupt, None
+        if error is not None:
+            raise error
 
     def _run(self, error: BaseException | None) -> None:
         try:
@@ -193,7 +193,7 @@ class Fiber(Strand):
             # It must not leave through the greenlet's parent, which may be any program. The hub
             # raises it in the outermost one. As *body* may have ended without an outcome, those
             # who wait for it are told by *broken_off*.
-            self.hub.interrupt(stop)
+            self.hub._interrupt = stop
             self.hub.post(_Action(self._broken_off))
         finally:
             self.waits = None  # a Ctrl-C may have come when a wait had begun and nothing waited
@@ -229,6 +229,9 @@ class Hub:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.loop = loop
         self.inbox: deque[Deliverable] = deque()
+        # From any thread: puts an item into the inbox, to be taken out when this thread next waits.
+        # It comes before any look at ``asleep``: see ``_sleep``.
+        self.post: Callable[[Deliverable], None] = self.inbox.append
         self.ready: deque[tuple[Strand, BaseException | None]] = deque()
         self.fibers: set[Fiber] = set()
         self.asleep = False
@@ -251,10 +254,6 @@ class Hub:
         self.greenlet.switch(weakref.ref(self))
 
     # -- from any thread
-
-    def post(self, item: Deliverable) -> None:
-        """Put *item* into the inbox, to be taken out when this thread next waits."""
-        self.inbox.append(item)  # before any look at ``asleep``: see ``_sleep``
 
     def notify(self) -> None:
         """See that what was posted is taken out soon."""
@@ -370,16 +369,6 @@ class Hub:
             self._outer = Strand(self, me)
         return self._outer
 
-    def interrupt(self, error: BaseException) -> None:
-        """Have *error* (a ``KeyboardInterrupt``) raised in the outermost program."""
-        self._interrupt = error
-
-    def check_interrupt(self) -> None:
-        """Raise the interruption of a fiber in the program that started it."""
-        error, self._interrupt = self._interrupt, None
-        if error is not None:
-            raise error
-
     def take_turns(self) -> BaseException | None:
         """Run and deliver until who has to go on needs nothing of this stack.
 
@@ -476,7 +465,16 @@ class Hub:
         # Deadlocks are looked for only now: at the wait itself a part of the cycle might still
         # be missing, and most waits end before the hub has nothing to do.
         if self.suspects:
-            self._look_for_deadlock()
+            from appl.runtime.concurrency.deadlock import deadlock_of
+
+            suspects, self.suspects = self.suspects, []
+            blocks = self.loop is not None and self._steps.runner is None
+            for strand in suspects:
+                waits = strand.waits
+                if waits is not None:
+                    error = deadlock_of(waits, self if blocks and strand is self._outer else None)
+                    if error is not None:
+                        strand.wake(waits, error)
             if self.ready:
                 return
         if self._steps.runner is None:
@@ -517,60 +515,25 @@ class Hub:
                 while not self.ready and not self._wakeup.acquire(timeout=patience):
                     slept += patience
                     if slept >= LOOK_S:
-                        slept, needed = 0.0, self._look_for_held_lock(needed)
+                        # Few programs wait for so long.
+                        from appl.runtime.concurrency.held_lock import raise_in_holders
+
+                        slept, needed = 0.0, raise_in_holders(self.waiting(), needed)
             else:
                 # A blocking wait under a running loop. Its task can be cancelled from another
                 # thread, which notifies nobody: so it sleeps in slices and looks. It is one sleep
                 # all the same: who looks for idleness would take each new one for a move, and
                 # would never have seen long enough that nobody moves.
                 while not self.ready and not self._wakeup.acquire(timeout=SLICE):
-                    self._check_cancelled()
+                    outer = self._outer
+                    if outer is None or (waits := outer.waits) is None:
+                        continue
+                    if _cancellations(self.loop) > outer.cancellations:
+                        outer.wake(waits, asyncio.CancelledError())
         finally:
             self._saw_inbox = self.asleep = False
             if self.blocking is not None:
                 self.blocking(False)
-
-    def _look_for_held_lock(self, before: NeededLock | None) -> NeededLock | None:
-        """Raise an error in programs that hold the lock that the I/O thread waits for.
-
-        It waits for the lock *before* since the last look.
-        """
-        # Few programs wait for so long.
-        from appl.runtime.concurrency.held_lock import error_about, holds, needed_by_io
-
-        needed = needed_by_io()
-        if needed is not None and needed.same(before):
-            for strand in self.waiting():
-                frame, waits = strand.greenlet.gr_frame, strand.waits
-                if waits is not None and holds(needed, frame):
-                    strand.wake(waits, error_about(needed, frame, waits.address))
-        return needed
-
-    def _check_cancelled(self) -> None:
-        """Under a running loop: has the task that waits been cancelled meanwhile?"""
-        outer, loop = self._outer, self.loop
-        if loop is None or outer is None or outer.waits is None:
-            return
-        if _cancellations(loop) > outer.cancellations:
-            outer.wake(outer.waits, asyncio.CancelledError())
-
-    def _look_for_deadlock(self) -> None:
-        suspects, self.suspects = self.suspects, []
-        for strand in suspects:
-            waits = strand.waits
-            if waits is not None and (error := self._deadlock(strand, waits)) is not None:
-                strand.wake(waits, error)
-
-    def _deadlock(self, strand: Strand, waits: Promise) -> BaseException | None:
-        from appl.runtime.concurrency.deadlock import blocked_loop, bound_to, deadlock, find_cycle
-
-        cycle = find_cycle(waits)
-        if cycle is not None:
-            return deadlock(cycle)
-        if self.loop is None or self._steps.runner is not None or strand is not self._outer:
-            return None
-        bound = bound_to(waits, self)
-        return blocked_loop(bound) if bound is not None else None
 
     def _step(self) -> None:
         """One callback of the loop: run what is ready, deliver what has come."""
@@ -631,7 +594,7 @@ def hubs() -> list[Hub]:
     """Every hub whose thread and loop are alive."""
     while True:
         try:
-            return [hub for hub in tuple(_hubs) if hub.alive()]
+            return list(filter(Hub.alive, tuple(_hubs)))
         except RuntimeError:  # another thread has just made one
             continue
 

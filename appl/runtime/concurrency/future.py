@@ -1,6 +1,7 @@
 """Futures: what a program holds while a call runs; they behave as their value, by waiting for it.
 
-Invariant: a future is its ``_pending`` and nothing else; using it never starts anything.
+Invariant: a future is its ``_pending`` and nothing else; using it never starts anything. Its value
+is never a future: what a function returned is waited for, too.
 """
 
 from __future__ import annotations
@@ -17,16 +18,9 @@ from appl.base import fallback
 from appl.base.threads import process_lock
 from appl.compiler.hooks import is_compiled
 from appl.errors import RunError
-from appl.runtime.concurrency.cancelled_waits import unread
-from appl.runtime.concurrency.fiber import in_coroutine, wait
+from appl.runtime.concurrency.cancelled_waits import note_abandoned_wait, unread
+from appl.runtime.concurrency.fiber import arrive, hub_here, in_coroutine, wait
 from appl.runtime.concurrency.promise import GLANCE, Error, Promise, Proxy, Value
-from appl.runtime.concurrency.promise_values import (
-    awaited,
-    finished,
-    is_there,
-    result_of,
-    text_of,
-)
 
 if TYPE_CHECKING:
     from appl.backend import TokenLogprob, Usage
@@ -54,6 +48,64 @@ OWN_NAMES = frozenset(
 
 _PROBED = ("_repr_", "_ipython_")
 _NO_TASK = "a generation is no task; write asyncio.wait([asyncio.ensure_future(g), ...])"
+
+
+def result_of(pending: Promise) -> Any:
+    """The value of *pending*, waiting for it and for what it returned; raises its error."""
+    while True:
+        try:
+            wait(pending)
+        except BaseException as error:
+            note_abandoned_wait(pending, error)
+            raise
+        outcome = pending.outcome
+        if type(outcome) is Error:
+            raise pending.seen()
+        value = outcome.value  # type: ignore[union-attr] # it is there, and no error
+        if not isinstance(value, Proxy):
+            return value
+        pending = value._pending
+
+
+async def awaited(pending: Promise) -> Any:
+    """:func:`result_of` for coroutines."""
+    while True:
+        try:
+            await arrive(pending)
+        except BaseException as error:
+            note_abandoned_wait(pending, error)
+            raise
+        outcome = pending.outcome
+        if type(outcome) is Error:
+            raise pending.seen()
+        value = outcome.value  # type: ignore[union-attr] # it is there, and no error
+        if not isinstance(value, Proxy):
+            return value
+        pending = value._pending
+
+
+def is_there(pending: Promise) -> bool:
+    """True if the value of *pending*, with what it returned, can be had without waiting."""
+    hub = hub_here()
+    while pending.delivered if pending.home is hub else pending.done:
+        value = getattr(pending.outcome, "value", None)
+        if not isinstance(value, Proxy):
+            return True
+        pending = value._pending
+    return False
+
+
+def text_of(pending: Promise) -> Any:
+    """The text of *pending*, also of a typed answer; waits for it."""
+    result_of(pending)
+    outcome = pending.last().outcome
+    assert isinstance(outcome, Value)
+    return outcome.prompt_part
+
+
+def finished(value: object) -> Any:
+    """*value* itself; of a future the value, waiting for it."""
+    return result_of(value._pending) if isinstance(value, Proxy) else value
 
 
 def returned(pending: Promise) -> object:
@@ -118,9 +170,11 @@ class Deferred(Proxy):
 
     def done(self) -> bool:
         """True if there is an outcome; recorded, as it depends on time."""
-        from appl.runtime.concurrency import clock
+        from appl.runtime.frame import run_of  # few programs look without waiting
 
-        return clock.is_done(self._pending)
+        pending = self._pending
+        outside = run_of(pending).outside
+        return bool(outside.observe(pending, "done", lambda: pending.last().done))
 
     def cancel(self) -> None:
         """Ask for an early end; the value then is the error ``CallCancelled``."""
@@ -130,7 +184,12 @@ class Deferred(Proxy):
         """The answer as a notebook shows it; waits, unless only the running loop can end it."""
         from appl.prompt.notebook import block  # only notebooks show answers
 
-        last = _shown_of(self._pending)
+        last = self._pending  # waited for to its end; a failure stays one that nobody looked at
+        while not last.in_loop:  # a task of the running loop cannot end while this thread waits
+            wait(last)
+            if last.last() is last:
+                break
+            last = last.last()
         if last.outcome is None:
             return block("…", f"{self._pending.address}: pending, await it")
         if isinstance(last.outcome, Error):
@@ -156,19 +215,6 @@ class Deferred(Proxy):
         from appl.runtime.answers.stream import TextStream
 
         return TextStream(self, "reasoning")
-
-
-def _shown_of(pending: Promise) -> Promise:
-    """The last of the chain that begins with *pending*, after waiting for it.
-
-    A failure stays one that nobody has looked at.
-    """
-    while not pending.in_loop:  # a task of the running loop cannot end while this thread waits
-        wait(pending)
-        if pending.last() is pending:
-            break
-        pending = pending.last()
-    return pending
 
 
 def _same(value: T) -> T:
@@ -474,13 +520,9 @@ def _reflected(op: Install) -> Install:
     return lambda self, other: op(finished(other), result_of(self._pending))
 
 
-def _reversed(value: Any) -> object:
-    return reversed(value)
-
-
 _UNARY: dict[str, Install] = {
     "__str__": str, "__repr__": repr, "__bytes__": bytes, "__bool__": bool,
-    "__len__": len, "__iter__": iter, "__reversed__": _reversed, "__int__": int,
+    "__len__": len, "__iter__": iter, "__reversed__": lambda value: reversed(value), "__int__": int,
     "__float__": float, "__complex__": complex, "__index__": operator.index,
     "__neg__": operator.neg, "__pos__": operator.pos, "__abs__": abs,
     "__invert__": operator.invert, "__trunc__": math.trunc, "__floor__": math.floor,

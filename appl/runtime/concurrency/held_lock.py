@@ -12,12 +12,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from appl.base.collecting import stack_of
 from appl.errors import DeadlockError
+from appl.runtime.concurrency.blocking_lines import lock_at
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.watchdog import is_users, lock_at
+from appl.runtime.concurrency.watchdog import is_users
+
+if TYPE_CHECKING:
+    from appl.runtime.concurrency.fiber import Strand
 
 
 class NeededLock(NamedTuple):
@@ -33,35 +37,43 @@ class NeededLock(NamedTuple):
         return other is not None and self[0] is other[0] and self[2:] == other[2:]
 
 
-def needed_by_io() -> NeededLock | None:
-    """The lock that the I/O thread waits for just now, if it does."""
+def raise_in_holders(strands: list[Strand], before: NeededLock | None) -> NeededLock | None:
+    """Raise an error in those *strands* of this thread that hold a lock the I/O thread waits for.
+
+    Nothing is raised unless it has waited for the lock *before* since the last look. Returns the
+    lock that it waits for just now, if it does.
+    """
+    needed = None
     for frame in stack_of(io_thread().running_thread)[:4]:
         name, lock = lock_at(frame)
         if lock is not None and getattr(lock, "locked", lambda: True)():
             where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            return NeededLock(lock, name, where, frame.f_lasti)
-    return None
-
-
-def holds(needed: NeededLock, suspended: FrameType | None) -> bool:
-    """True if a function on the stack *suspended*, of this thread, seems to hold the lock."""
+            needed = NeededLock(lock, name, where, frame.f_lasti)
+            break
+    if needed is None or not needed.same(before):
+        return needed
     owner = _owner(needed.lock)
     if owner is not None and owner != str(threading.get_ident()):
-        return False
-    return any(
-        value is needed.lock for frame in _back(suspended) for value in _lock_candidates(frame)
-    )
-
-
-def error_about(needed: NeededLock, suspended: FrameType | None, address: str) -> DeadlockError:
-    """The error of the program that waits for the answer of *address*."""
-    user = next(filter(is_users, _back(suspended)), None)
-    at = f" at {user.f_code.co_filename}:{user.f_lineno}" if user is not None else ""
-    return DeadlockError(
-        f"the program waits{at} for {address} while it holds the lock `{needed.name}`, for which "
-        f"the thread that receives all answers waits at {needed.where}: no answer could come. Read "
-        "the answer before the lock is taken, as with `text = str(answer)`"
-    )
+        return needed
+    for strand in strands:
+        stack: list[FrameType] = []
+        suspended, waits = strand.greenlet.gr_frame, strand.waits
+        while suspended is not None:
+            stack.append(suspended)
+            suspended = suspended.f_back
+        values = (value for frame in stack for value in _lock_candidates(frame))
+        if waits is None or all(value is not needed.lock for value in values):
+            continue
+        user = next(filter(is_users, stack), None)
+        at = f" at {user.f_code.co_filename}:{user.f_lineno}" if user is not None else ""
+        error = DeadlockError(
+            f"the program waits{at} for {waits.address} while it holds the lock `{needed.name}`, "
+            "for which the thread that receives all answers waits at "
+            f"{needed.where}: no answer could come. Read the answer before the lock is taken, as "
+            "with `text = str(answer)`"
+        )
+        strand.wake(waits, error)
+    return needed
 
 
 def _owner(lock: Any) -> str | None:
@@ -69,12 +81,6 @@ def _owner(lock: Any) -> str | None:
     text = repr(lock)  # of an RLock: "<locked _thread.RLock object owner=4711 count=1 at …>"
     _, has_owner, rest = text.partition("owner=")
     return rest.partition(" ")[0] if has_owner else None
-
-
-def _back(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _lock_candidates(frame: FrameType) -> Iterator[object]:

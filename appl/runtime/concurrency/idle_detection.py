@@ -20,7 +20,6 @@ from appl.runtime.concurrency.effort import (
     Effort,
     Idleness,
     Waits,
-    own_threads,
     polls,
     waits_for_another,
     waits_for_work,
@@ -162,7 +161,12 @@ class IdleDetection:
         its loop, is waited for while it works. What only sleeps is waited for during *patience_s*
         seconds, and not at all if it is known to sleep for longer.
         """
-        if self._sleeps_for(patience_s):
+        hubs, sleeps = tuple(self._hubs), False
+        if not self.timers and not self._strangers():  # only timers of loops can move somebody
+            sleeps = all(
+                self._rest_of(hub) and hub.next_timer() > patience_s for hub in hubs if hub.alive()
+            )
+        if sleeps:
             patience_s = min(patience_s, GRACE)
         else:
             # Earlier deliveries did not wait for blocked threads (``_stands_still``). Before the
@@ -178,13 +182,6 @@ class IdleDetection:
         io_thread().loop.call_later(min(remaining, _GLANCE), self.soon)
         return False
 
-    def _sleeps_for(self, seconds: float) -> bool:
-        """True if only timers can move somebody, and none of them will within *seconds*."""
-        if self.timers or self._strangers():
-            return False
-        hubs = tuple(self._hubs)
-        return all(self._rest_of(hub) and hub.next_timer() > seconds for hub in hubs if hub.alive())
-
     def _strangers(self) -> list[threading.Thread]:
         """The threads that are not watched, and may move a program."""
         watched = {hub.thread for hub in tuple(self._hubs)}
@@ -199,7 +196,8 @@ class IdleDetection:
         moving = self._in_transit()
         # Callbacks of the loop may still send something. They go first, but not for ever: a
         # backend may poll with callbacks that schedule themselves again.
-        if moving or (self._polls() and self._hops < _HOPS):
+        polls = bool(getattr(io_thread().loop, "_ready", None))  # and may never end to
+        if moving or (polls and self._hops < _HOPS):
             self._hops = 0 if moving else self._hops + 1
             self._reschedule()
             return
@@ -232,10 +230,6 @@ class IdleDetection:
 
     def _in_transit(self) -> bool:
         return not io_thread().empty or self._run.busy
-
-    def _polls(self) -> bool:
-        """True if the I/O loop has something to run, which may never end."""
-        return bool(getattr(io_thread().loop, "_ready", None))
 
     def _still(self) -> Stillness | None:
         """The way in which all programs rest; ``None`` if one may go on.
@@ -279,18 +273,15 @@ class IdleDetection:
         rest: Stillness | None = hub.rest()
         if rest is not None or hub.loop is not None:
             return rest
-        if self._in_loop(hub.thread) or self._waits_for_work(hub.thread):
+        # an idle thread of a pool, where no loop runs what it may have sent: looked at after it
+        if self._in_loop(hub.thread) or (waits_for_work(hub.thread) and self._loops_poll()):
             return "quiet"
-        return "waits" if self._waits_for_others(hub.thread) else None
+        # A thread that Python does not know of may still wake it: it gets ``FOREIGN_S`` seconds.
+        waits = waits_for_another(hub.thread) and not self._strangers() and self._loops_poll()
+        return "waits" if waits else None
 
     def _in_loop(self, thread: threading.Thread) -> bool:
         return any(loop.thread is thread and loop.runs() for loop in tuple(self._hubs))
-
-    def _waits_for_work(self, thread: threading.Thread) -> bool:
-        """True if *thread* is an idle one of a pool, and no loop runs what it may have sent."""
-        if not waits_for_work(thread):
-            return False
-        return self._loops_poll()  # after it
 
     def _patience_s(self) -> float | None:
         """The seconds without an event after which threads that wait for others wait for ever.
@@ -306,13 +297,6 @@ class IdleDetection:
         """True if each thread of the run rests, or waits for another one, perhaps a stranger."""
         waits = (self._rest_of(hub) or waits_for_another(hub.thread) for hub in tuple(self._hubs))
         return not self.timers and self.starting <= 0 and all(waits) and self._loops_poll()
-
-    def _waits_for_others(self, thread: threading.Thread) -> bool:
-        """True if *thread* waits for another thread, and all others are known to rest or to wait.
-
-        A thread that Python does not know of may still wake it: it gets ``FOREIGN_S`` seconds.
-        """
-        return waits_for_another(thread) and not self._strangers() and self._loops_poll()
 
     def _loops_poll(self) -> bool:
         """True if no running loop has anything to do."""
@@ -333,7 +317,8 @@ class IdleDetection:
             self.waits += 1
             # A thread that computes will go on by itself, and what it does then comes before the
             # next delivery. One that sleeps outside of appl may wait for ever: it is given up on.
-            if self._works() and patience:
+            works = [self._effort.goes_on(thread) for thread in self._busy()]  # notes each
+            if any(works) and patience:
                 self._look_later(patience - 1)
             else:
                 self._forced_at, self._spared = moves, 0
@@ -365,11 +350,8 @@ class IdleDetection:
         hubs = tuple(self._hubs)
         resting = {hub.thread.native_id for hub in hubs if self._rest_of(hub)}
         resting -= {thread.native_id for thread in self._busy()}
-        return self._abandoned_waits.last(but=resting | own_threads())
-
-    def _works(self) -> bool:
-        """True if a thread whose programs do not all wait has computed since the last look."""
-        return any([self._effort.goes_on(thread) for thread in self._busy()])
+        own = {thread.native_id for thread in threading.enumerate() if thread.name in OWN}
+        return self._abandoned_waits.last(but=resting | own | {threading.get_native_id()})
 
     def _busy(self) -> list[threading.Thread]:
         return [hub.thread for hub in tuple(self._hubs) if not self._rest_of(hub)]
@@ -391,17 +373,11 @@ class IdleDetection:
             else:
                 self._look_in(_GLANCE)
         elif not final:
-            self._look_after_timers()
-
-    def _look_after_timers(self) -> None:
-        """Look again when the next timer of a loop is due.
-
-        What it moves may end, or wait for something else, without a word to appl. Then nobody
-        else would ask for the look that finds all programs quiet.
-        """
-        due = min((hub.next_timer() for hub in tuple(self._hubs)), default=math.inf)
-        if due < math.inf:
-            self._look_in(min(max(due, _GLANCE), _PAUSE))  # a run that is over is not kept long
+            # What the next timer of a loop moves may end, or wait for something else, without a
+            # word to appl. Then nobody else would ask for the look that finds all programs quiet.
+            due = min((hub.next_timer() for hub in tuple(self._hubs)), default=math.inf)
+            if due < math.inf:
+                self._look_in(min(max(due, _GLANCE), _PAUSE))  # an ended run is not kept long
 
     def _look_in(self, seconds: float) -> None:
         """Look again in so many seconds, and not at the time that was meant before."""

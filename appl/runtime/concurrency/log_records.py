@@ -17,9 +17,9 @@ from typing import Any
 
 from appl.errors import note_advice
 from appl.runtime.concurrency.fiber import in_coroutine
+from appl.runtime.concurrency.future import result_of
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Proxy
-from appl.runtime.concurrency.promise_values import result_of
 
 _factory: Callable[..., logging.LogRecord] | None = None
 

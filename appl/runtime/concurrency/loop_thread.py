@@ -78,7 +78,7 @@ class LoopThread:
 
     def wake(self, lock: threading.Lock) -> None:
         """Release *lock*, in which a hub sleeps; from the I/O thread when it next polls."""
-        if self.on_loop():
+        if self._thread == get_ident():
             # Not yet: a program that wakes now would fight with this thread for the interpreter
             # while the loop still has callbacks to run.
             self._to_release.append(lock)

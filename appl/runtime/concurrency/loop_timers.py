@@ -45,7 +45,13 @@ class ScopedTimer(asyncio.TimerHandle):
         self._live: asyncio.TimerHandle | None = None
         self._struck, self._delay = False, when - loop.time()
         self._hub = hub_here()
-        self._at = _next_moment(frame, _kind_of(callback))
+        name, module = getattr(callback, "__name__", ""), getattr(callback, "__module__", "")
+        is_limit = name in _WAKES_LIMITED and (module or "").partition(".")[0] == "asyncio"
+        kind = LOOP_LIMIT if is_limit else LOOP_TIMER
+        counts = _counts.setdefault(frame, {})
+        ordinal = counts.get((frame.address, kind), 0)
+        counts[frame.address, kind] = ordinal + 1
+        self._at = Moment(frame.address, kind, ordinal)
         outside = frame.run.outside
         # On this thread, where the loop runs: a live timer is set before the program goes on. What
         # is live later begins on the I/O loop.
@@ -124,18 +130,3 @@ def adopt(loop: asyncio.AbstractEventLoop, set_live: Callable[..., asyncio.Timer
 
 def _nothing() -> None:
     """Do nothing: the timer strikes elsewhere."""
-
-
-def _kind_of(callback: object) -> str:
-    name = getattr(callback, "__name__", "")
-    module = getattr(callback, "__module__", "") or ""
-    ends_a_wait = name in _WAKES_LIMITED and module.partition(".")[0] == "asyncio"
-    return LOOP_LIMIT if ends_a_wait else LOOP_TIMER
-
-
-def _next_moment(frame: Frame, kind: str) -> Moment:
-    """The moment of the next timer of this kind that is set in *frame*."""
-    counts = _counts.setdefault(frame, {})
-    ordinal = counts.get((frame.address, kind), 0)
-    counts[frame.address, kind] = ordinal + 1
-    return Moment(frame.address, kind, ordinal)

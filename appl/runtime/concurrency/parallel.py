@@ -29,10 +29,9 @@ from appl.compiler.hooks import program_of
 from appl.errors import CallCancelled, InvalidOption
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
-from appl.runtime.concurrency.future import Future
+from appl.runtime.concurrency.future import Future, awaited, finished, result_of
 from appl.runtime.concurrency.progress import Progress, progress_for
 from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
-from appl.runtime.concurrency.promise_values import awaited, finished, result_of
 from appl.runtime.concurrency.running import Running
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.structure import cancel_all
@@ -108,40 +107,25 @@ def start(f: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Task:
         return pending
     caller = here(call_in_words, _name(f), args)
     frame = scope_beside(caller, _name(f))
-    if is_async(f):
-        return _start_coroutine(f, frame, caller, args, kwargs)
-    task = Task(frame, strand_here().hub)
+    task, is_coroutine = Task(frame, strand_here().hub), is_async(f)
     caller.add(task)  # before it begins: it may end, or be cancelled, before this function returns
+    context = context_for(frame)
+    if is_coroutine and _get_running_loop() is not None:
+        task.run_in_loop(f(*args, **kwargs), context)
+        return task
 
     def body() -> object:
+        # Without a running loop a coroutine needs one of its own, and so a thread of its own: a
+        # loop on this thread would keep the caller from going on.
+        if is_coroutine:
+            return asyncio.run(f(*args, **kwargs))
         every = [resolve(argument) for argument in args]
         return f(*every, **{name: resolve(argument) for name, argument in kwargs.items()})
 
     if caller.run.services.sequential:
-        task.run_here(body, context_for(frame))
+        task.run_here(body, context)
     else:
-        task.run_in_thread(body, context_for(frame))
-    return task
-
-
-def _start_coroutine(
-    f: Callable[..., Coroutine[object, object, object]],
-    frame: Frame,
-    caller: Frame,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-) -> Task:
-    task = Task(frame, strand_here().hub)
-    caller.add(task)
-    context = context_for(frame)
-    # Without a running loop the coroutine needs one of its own, and so a thread of its own: a loop
-    # on this thread would keep the caller from going on.
-    if _get_running_loop() is not None:
-        task.run_in_loop(f(*args, **kwargs), context)
-    elif caller.run.services.sequential:
-        task.run_here(lambda: asyncio.run(f(*args, **kwargs)), context)
-    else:
-        task.run_in_thread(lambda: asyncio.run(f(*args, **kwargs)), context)
+        task.run_in_thread(body, context)
     return task
 
 
@@ -275,9 +259,16 @@ def map(
     arguments = f, items, more, concurrency, on_error == "collect", progress
     if engine is None:
         return _in_this_process(*arguments)
-    return _with_workers(
-        f, partial(_in_this_process, *arguments), partial(_elsewhere, *arguments, engine)
+    # Workers are hired, unless the world knows what they did, or works alone.
+    recorded = partial(_in_this_process, *arguments, as_recorded=True)
+    live = partial(_elsewhere, *arguments, engine)
+    caller, name = here(lambda: _name(f)), name_of(f)
+    moment = Moment(f"{caller.address}/{name}.{caller.counts.get(name, 0)}", "workers")
+    chosen: list[Callable[[], object]] = []
+    caller.run.outside.expect(
+        moment, lambda _: chosen.append(recorded), lambda: chosen.append(live)
     )
+    return chosen[0]()
 
 
 def _in_batches(mapped: Callable[[], Any], batch: bool | str) -> object:
@@ -305,27 +296,11 @@ def _in_this_process(
 ) -> object:
     every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
-    job = MapItems(f, every, concurrency or len(every) or 1, collect, shown)
-    if as_recorded:
-        job.begins_as_recorded()
+    limit = concurrency or len(every) or 1
+    job = MapItems(f, every, limit, collect, shown, as_recorded=as_recorded)
     if in_coroutine():
         return Running(job.arun(), None if is_async(f) else job.run)
     return job.run()
-
-
-def _with_workers(
-    f: Callable[..., object], recorded: Callable[..., object], live: Callable[[], object]
-) -> object:
-    """Have workers hired as *live* does, unless the world knows what they did, or works alone."""
-    caller, name = here(lambda: _name(f)), name_of(f)
-    moment = Moment(f"{caller.address}/{name}.{caller.counts.get(name, 0)}", "workers")
-    chosen: list[Callable[[], object]] = []
-    caller.run.outside.expect(
-        moment,
-        lambda _: chosen.append(partial(recorded, as_recorded=True)),
-        lambda: chosen.append(live),
-    )
-    return chosen[0]()
 
 
 def _elsewhere(
@@ -435,7 +410,9 @@ class Item:
 class MapItems:
     """One ``map``: starts items in order, at most so many at once, and collects in order.
 
-    A subclass may ``begin`` them otherwise than by calling the function.
+    A subclass may ``begin`` them otherwise than by calling the function. With *as_recorded* only
+    the items begin that had begun in the record, and the others when they are needed: the workers
+    of a cluster begin items in an order that does not follow from their answers.
     """
 
     def __init__(
@@ -445,31 +422,25 @@ class MapItems:
         limit: int,
         collect: bool,
         progress: Progress,
+        *,
+        as_recorded: bool = False,
     ) -> None:
         self._f, self._every, self._limit, self._collect = f, every, limit, collect
-        self._progress = progress
+        self._progress, self._as_recorded = progress, as_recorded
         self.hub = strand_here().hub
         self._items: list[Item | None] = []
         self._ended = 0
         self._signal: Signal | None = None
-        self._as_recorded = False
         self._counted = len(every) if collect else 0
         self._first_address = ""
+        if as_recorded:
+            self._caller, self._name = here(lambda: _name(f)), name_of(f)
+            self._first = self._caller.counts.get(self._name, 0)
+            self._first_address = f"{self._caller.address}/{self._name}.{self._first}"
 
     def begin(self, index: int) -> Task:
         """Start item *index* beside the caller."""
         return start(self._f, self._every[index], {})
-
-    def begins_as_recorded(self) -> None:
-        """Begin only the items that had begun in the record, and the others when they are needed.
-
-        The workers of a cluster begin items in an order that does not follow from their answers.
-        """
-        caller = here(lambda: _name(self._f))
-        self._as_recorded = True
-        self._caller, self._name = caller, name_of(self._f)
-        self._first = caller.counts.get(self._name, 0)
-        self._first_address = f"{caller.address}/{self._name}.{self._first}"
 
     def _start_next(self) -> None:
         index = len(self._items)
@@ -506,16 +477,6 @@ class MapItems:
         self._items[index:] = [item, *self._items[index + 1 :]]
         item.follow(pending)
 
-    def _start_late(self, index: int) -> None:
-        """Begin an item that was passed over, at its own address."""
-        # Addresses are numbered in the order of issuing. The counter is put back for a moment, so
-        # that the item gets the number that it was passed over with.
-        counts = self._caller.counts
-        after, counts[self._name] = counts[self._name], self._first + index
-        self._ended -= 1
-        self._start(index)
-        counts[self._name] = after
-
     def one_over(self, item: Item, end: Promise) -> None:
         """Note that *item* is over, by *end*; on the thread of ``hub``."""
         self._ended += 1
@@ -529,23 +490,26 @@ class MapItems:
         started = len(self._items)
         return min(len(self._every) - started, self._limit - (started - self._ended))
 
-    def _start_all(self) -> None:
-        """Start as many as there is room for; ``due`` says how many more that will be."""
-        # An item may run at once up to its first wait, and block the thread. The watchdog counts
-        # those that are still to be started among the programs that could go on.
+    def _next_end(self, index: int) -> Signal | None:
+        """The signal to wait for before more can be started; ``None`` if *index* can be read."""
+        # As many are started as there is room for. An item may run at once up to its first wait,
+        # and block the thread: the watchdog counts those that are still to be started, which
+        # ``due`` tells, among the programs that could go on.
         try:
             while (room := self._room()) > 0:
                 self.hub.due = room - 1
                 self._start_next()
         finally:
             self.hub.due = 0
-
-    def _next_end(self, index: int) -> Signal | None:
-        """The signal to wait for before more can be started; ``None`` if *index* can be read."""
-        self._start_all()
         item = self._items[index]
         if item is None:
-            self._start_late(index)
+            # Begun late, at the address that it was passed over with. Addresses are numbered in
+            # the order of issuing: the counter is put back for a moment.
+            counts = self._caller.counts
+            after, counts[self._name] = counts[self._name], self._first + index
+            self._ended -= 1
+            self._start(index)
+            counts[self._name] = after
             item = self._items[index]
         assert item is not None
         if len(self._items) == len(self._every) or item.over:
@@ -596,20 +560,12 @@ class MapItems:
 
     def _cancel(self) -> None:
         """Cancel the rest; items that were not started keep their addresses."""
-        self._excuse()
+        if self._as_recorded:  # workers went on for a while before they heard of the end
+            for item in self._items:
+                if item is not None and not item.over:
+                    self._caller.run.outside.world.skip(item.pending.address)
         cancel_all([item.pending for item in self._items if item is not None])
         name = name_of(self._f)
         # Later calls are numbered behind all items, however many of them had been started.
         for _ in range(len(self._items), len(self._every)):
             here(lambda: name).issue(name)
-
-    def _excuse(self) -> None:
-        """Skip the recorded calls of unfinished items.
-
-        Workers had gone on for a while before they heard that the map was cancelled.
-        """
-        if not self._as_recorded:
-            return
-        for item in self._items:
-            if item is not None and not item.over:
-                self._caller.run.outside.world.skip(item.pending.address)

@@ -96,7 +96,13 @@ class Block:
 
     def _failed(self, error: BaseException) -> list[Promise]:
         """The calls that failed with *error*."""
-        return [call for call in self._marks if any(_is(f, error) for f in _failures(call))]
+        return [
+            call
+            for call in self._marks
+            if any(
+                isinstance(f.outcome, Error) and f.outcome.error is error for f in _failures(call)
+            )
+        ]
 
     def _take_back(self, lost: list[Promise], error: BaseException) -> None:
         """Put the prompts back to where they were before the first of *lost* was issued.
@@ -145,7 +151,11 @@ class Region(Block):
 
     def __init__(self, catches: bool) -> None:
         super().__init__(FRAME.get())
-        self._catches = catches or (self._frame is not None and _caught(self._frame))
+        frame = self._frame
+        inner = frame.regions[-1] if frame is not None and frame.regions else None
+        if frame is not None and isinstance(inner, Region) and inner.belongs_to(frame):
+            catches = catches or inner.catches  # as the block around does
+        self._catches = catches
         self._started: list[Promise] = []
 
     @property
@@ -155,11 +165,9 @@ class Region(Block):
 
     def note(self, pending: Promise, issuer: Frame) -> None:
         super().note(pending, issuer)
-        if self._catches and not _beside(pending) and self._in_my_task():
+        is_mine = self._task is None or self._task is task_here()
+        if self._catches and is_mine and not _beside(pending):
             self.due[pending] = None
-
-    def _in_my_task(self) -> bool:
-        return self._task is None or self._task is task_here()
 
     # -- the end of a statement
 
@@ -247,7 +255,11 @@ class Region(Block):
         if error is not None:
             before = (f for call in self._awaited(error) for f in _failures(call) if f.unseen())
             first = next(before, None)
-            self._keep_what_ended_well(error)
+            assert self._frame is not None
+            for call in self._awaited(error):
+                if not any(_failures(call)):  # it ended well: it stays, with what it said
+                    for region in (self, *self._frame.regions):
+                        region.forget(call)
             self._exit_with(error if first is None else first.seen())
             if first is not None:
                 raise first.seen()
@@ -262,14 +274,6 @@ class Region(Block):
             structure.excuse(pending)
         if first is not None:
             raise first.seen()
-
-    def _keep_what_ended_well(self, error: BaseException) -> None:
-        """Keep the calls of the statement before the one that failed, with what they said."""
-        assert self._frame is not None
-        for call in self._awaited(error):
-            if not any(_failures(call)):
-                for region in (self, *self._frame.regions):
-                    region.forget(call)
 
 
 def _marks(frame: Frame, issuer: Frame) -> Iterator[tuple[Prompt, PromptNode | None]]:
@@ -293,19 +297,9 @@ def _before(
     return tip
 
 
-def _caught(frame: Frame) -> bool:
-    """True if the innermost block of *frame* catches."""
-    inner = frame.regions[-1] if frame.regions else None
-    return isinstance(inner, Region) and inner.belongs_to(frame) and inner.catches
-
-
 def _beside(pending: Promise) -> bool:
     """True if the program asked explicitly that this overlaps with the statements that follow."""
     return pending.overlaps and isinstance(pending, Task)
-
-
-def _is(failure: Promise, error: BaseException | None) -> bool:
-    return isinstance(failure.outcome, Error) and failure.outcome.error is error
 
 
 def _failures(pending: Promise) -> Iterator[Promise]:

@@ -66,7 +66,8 @@ class ScopedTasks:
         if isinstance(coro, Proxy):  # create_task(ask(...)): asyncio takes nothing but coroutines
             coro = _value_of(coro)
         frame = FRAME.get()
-        if frame is not None and kwargs.get("context") is None and not _addressed(coro):
+        is_addressed = getattr(coro, "cr_code", None) in OWN_CODE
+        if frame is not None and kwargs.get("context") is None and not is_addressed:
             context = copy_context()
             context.run(FRAME.set, _scope(frame, coro))
             kwargs["context"] = context
@@ -86,10 +87,6 @@ async def _value_of(future: Any) -> object:
 
 
 OWN_CODE.add(_value_of.__code__)
-
-
-def _addressed(coro: Startable) -> bool:
-    return getattr(coro, "cr_code", None) in OWN_CODE
 
 
 def _scope(frame: Frame, coro: Startable) -> Frame:

@@ -105,7 +105,12 @@ def _is_file(stream: TextIO | None) -> bool:
 
 def _line(prompt: object, stream: TextIO) -> str:
     """A line, after the *prompt*, read when it is there."""
-    cancelled = _cancelled_from_now()
+    task = task_here()
+    before = task.cancelling() if task is not None else 0
+
+    def cancelled() -> bool:
+        return task is not None and task.cancelling() > before
+
     if sys.stdout is not None:
         sys.stdout.write(str(prompt))
         sys.stdout.flush()
@@ -118,13 +123,6 @@ def _line(prompt: object, stream: TextIO) -> str:
     if not line:
         raise EOFError
     return line.removesuffix("\n")
-
-
-def _cancelled_from_now() -> Callable[[], bool]:
-    """A function that is true when the running task was cancelled after this call."""
-    task = task_here()
-    before = task.cancelling() if task is not None else 0
-    return lambda: task is not None and task.cancelling() > before
 
 
 @contextlib.contextmanager
@@ -151,22 +149,13 @@ def _patient(stream: Any, cancelled: Callable[[], bool]) -> Iterator[None]:
 def _wait_for(descriptor: int, cancelled: Callable[[], bool]) -> None:
     """Wait until *descriptor* can be read, in a coroutine until its task is *cancelled*."""
     if _on_main_thread():
-        _wait_on_main(descriptor, cancelled)
-    else:
-        _wait_on_worker(descriptor)
-
-
-def _wait_on_main(descriptor: int, cancelled: Callable[[], bool]) -> None:
-    # In slices: a signal that comes just before the wait does not end it, and its handler runs when
-    # Python code does. Under ``asyncio.run`` the handler of Ctrl-C only cancels the task.
-    while not select.select([descriptor], [], [], _SLICE_S)[0]:
-        if cancelled():
-            raise asyncio.CancelledError
-
-
-def _wait_on_worker(descriptor: int) -> None:
-    """Wait while others go on."""
-    frame = FRAME.get()
+        # In slices: a signal that comes just before the wait does not end it, and its handler runs
+        # when Python code does. Under ``asyncio.run`` the handler of Ctrl-C only cancels the task.
+        while not select.select([descriptor], [], [], _SLICE_S)[0]:
+            if cancelled():
+                raise asyncio.CancelledError
+        return
+    frame = FRAME.get()  # on a worker: others go on
     detection = frame.run.outside.idle_detection if frame is not None else None
     alarms = frame.run.outside.alarms if frame is not None else set()
     ready = Signal(frame.address if frame is not None else "", strand_here().hub)

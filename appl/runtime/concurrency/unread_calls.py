@@ -44,7 +44,13 @@ def unheld(frame: Frame, unfinished: list[Promise], error: BaseException) -> lis
         for p in unfinished
         if not _is_prompted_outside(p, frame.address) and local.owns_pending(p)
     }
-    _keep_prompt(frame, free)
+    parent = frame.parent
+    if frame.shares or (parent is not None and parent.prompt is frame.prompt):
+        # its prompt lives on, and the calls that are parts of it
+        for hole in frame.prompt.tip.holes() if frame.prompt.tip is not None else ():
+            source = hole.prompt_source()
+            if isinstance(source, Promise):
+                free.discard(source)
     return _not_needed(unfinished, free)
 
 
@@ -87,16 +93,6 @@ def _is_prompted_outside(pending: Promise, address: str) -> bool:
     return holder is not None and not (holder + "/").startswith(address + "/")
 
 
-def _keep_prompt(frame: Frame, free: set[Promise]) -> None:
-    """Take out of *free* the calls that are parts of a prompt that lives on."""
-    parent = frame.parent
-    if frame.shares or (parent is not None and parent.prompt is frame.prompt):
-        for hole in frame.prompt.tip.holes() if frame.prompt.tip is not None else ():
-            source = hole.prompt_source()
-            if isinstance(source, Promise):
-                free.discard(source)
-
-
 def _needs(pending: Promise) -> list[Promise]:
     inner = getattr(pending, "frame", None)
     answered_prompt = inner.prompt.tip if isinstance(inner, Frame) else pending.answered_prompt()
@@ -137,7 +133,14 @@ class _Locals:
             if frame in running:
                 continue
             self._count(gc.get_referents(frame))
-        self._spread()
+        expanded: set[int] = set()
+        while self._open and len(self._objects) < _MOST:  # until no object owned altogether is new
+            index = self._open.pop()
+            if index in expanded or not self._explained(index):
+                continue
+            expanded.add(index)
+            if type(self._objects[index]) in _CONTAINERS:
+                self._count(gc.get_referents(self._objects[index]))
 
     def _count(self, referents: list[object]) -> None:
         for referent in referents:
@@ -149,17 +152,6 @@ class _Locals:
                     self._indices.append(0)
                 self._indices[index] += 1
                 self._open.append(index)
-
-    def _spread(self) -> None:
-        """Count the references of each object that is owned altogether, until none is new."""
-        expanded: set[int] = set()
-        while self._open and len(self._objects) < _MOST:
-            index = self._open.pop()
-            if index in expanded or not self._explained(index):
-                continue
-            expanded.add(index)
-            if type(self._objects[index]) in _CONTAINERS:
-                self._count(gc.get_referents(self._objects[index]))
 
     def _explained(self, index: int) -> bool:
         return sys.getrefcount(self._objects[index]) - _OURS == self._indices[index]

@@ -12,19 +12,14 @@ is computing that is over between two looks.
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import contextlib
-import inspect
-import linecache
 import math
 import sysconfig
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import filterfalse, islice
+from itertools import filterfalse
 from operator import methodcaller
 from pathlib import Path
 from types import CodeType, FrameType
@@ -165,7 +160,17 @@ class Watchdog:
         # The threads run on meanwhile: one look is a sample, and a finding needs two equal ones.
         for hub in self._running() if runs else ():
             beside |= bool(hub.fibers or hub.ready or hub.inbox)
-            busy |= self._look_at(hub, stack_of(hub.thread.ident), now)
+            activation, user = _standing(stack_of(hub.thread.ident))
+            before = self._before.pop(hub, None)
+            if user is None or (activation is None and hub.loop is not None):
+                continue
+            busy = True  # it runs code of the user's
+            owner = activation.address if activation is not None else id(user)
+            # With the turn: a line that is at the same place after a delivery let others go on.
+            place = (owner, user.f_code, user.f_lineno, hub.turns)
+            self._before[hub] = Standing(place, now)
+            if before is not None and before.place == place:
+                self._blocked(hub, activation, user, now - before.at)
         # A call that came after a calm look was hardly waited for all the time since then.
         most = SAMPLE if self._calm else math.inf
         seconds, self._looked = min(now - (self._looked or now), most), now
@@ -195,21 +200,6 @@ class Watchdog:
             if line.last is not None and line.last.run is over:
                 line.last = None
 
-    def _look_at(self, hub: Hub, stack: list[FrameType], now: float) -> bool:
-        """Look at the thread of *hub*; true if it runs code of the user's."""
-        before = self._before.get(hub)
-        activation, user = _standing(stack)
-        if user is None or (activation is None and hub.loop is not None):
-            self._before.pop(hub, None)
-            return False
-        owner = activation.address if activation is not None else id(user)
-        # With the turn: a line that is at the same place after a delivery has let others go on.
-        place = (owner, user.f_code, user.f_lineno, hub.turns)
-        self._before[hub] = Standing(place, now)
-        if before is not None and before.place == place:
-            self._blocked(hub, activation, user, now - before.at)
-        return True
-
     def _blocked(
         self, hub: Hub, activation: Activation | None, user: FrameType, seconds: float
     ) -> None:
@@ -230,7 +220,9 @@ class Watchdog:
         if line.seconds >= ENOUGH and run is not None:
             line.is_reported, line.last = True, None
             address = activation.address if activation is not None else ""
-            run.reporter.warn(address, _message(user, line))
+            from appl.runtime.concurrency.blocking_lines import warning  # few lines block
+
+            run.reporter.warn(address, warning(user, line.seconds, line.others))
 
 
 # -- who could go on
@@ -280,85 +272,3 @@ def is_users(frame: FrameType) -> bool:
     """True if *frame* is of code that is neither ours nor a library's."""
     file = frame.f_code.co_filename
     return not (file.startswith(("<frozen", _OURS)) or file.startswith(_LIBRARIES))
-
-
-# -- what to say
-
-
-def _message(user: FrameType, line: _Line) -> str:
-    code, text, lock = user.f_code, _call_at(user), lock_at(user)[0]
-    where = f"{code.co_filename}:{user.f_lineno}"
-    name = "" if code.co_name.startswith("<") else f" in {code.co_name}()"
-    what = f"`{text}`" if text else "this line"
-    whom = "another program" if line.others == 1 else f"{line.others} other programs"
-    if lock:
-        return (
-            f"{where}: the whole thread waits for the lock `{lock}`{name}, while {whom} of it "
-            "could go on; if one of them holds the lock, that is for ever. Write "
-            f"`{lock} = appl.Lock()`: only the program that needs it waits then."
-        )
-    return (
-        f"{where}: {what}{name} blocked its thread for {line.seconds:.1f} s so far, while {whom} "
-        f"could have gone on. {advice_for(text)}"
-    )
-
-
-def lock_at(frame: FrameType) -> tuple[str, Any]:
-    """The lock of ``threading`` that the line of *frame* takes, after its source; empty if none."""
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_globals).strip()
-    with contextlib.suppress(SyntaxError, ValueError):
-        for node in ast.walk(ast.parse(f"{line} pass" if line.endswith(":") else line)):
-            expression = _lock_expression(node)
-            lock = _value_of(expression, frame) if expression is not None else None
-            if expression is not None and isinstance(lock, _LOCKS):
-                return ast.unparse(expression), lock
-    return "", None
-
-
-_LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Semaphore, threading.Condition)
-
-
-def _lock_expression(node: ast.AST) -> ast.expr | None:
-    """The object that *node* takes, if it is ``with X`` or ``X.acquire(…)``."""
-    if isinstance(node, ast.withitem):
-        return node.context_expr
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.value if node.func.attr == "acquire" else None
-    return None
-
-
-def _value_of(node: ast.expr, frame: FrameType) -> object:
-    """The value of a name, or of an attribute of one, in *frame*; nothing of the user's runs."""
-    if isinstance(node, ast.Name):
-        return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
-    if isinstance(node, ast.Attribute):
-        return inspect.getattr_static(_value_of(node.value, frame), node.attr, None)
-    return None
-
-
-def _call_at(frame: FrameType) -> str:
-    """The source of the call that *frame* is at; empty where it is not known, or spans lines."""
-    place = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
-    if place is None or None in place or place[0] != place[1]:
-        return ""
-    line, _, start, end = place
-    text = linecache.getline(frame.f_code.co_filename, line or 0, frame.f_globals)
-    return text.encode()[start:end].decode(errors="replace").strip()
-
-
-def advice_for(text: str) -> str:
-    """The line to write in place of the call *text*."""
-    f, arguments = "f", "..."
-    with contextlib.suppress(SyntaxError, ValueError):
-        call = ast.parse(text, mode="eval").body
-        if isinstance(call, ast.Call):
-            f = ast.unparse(call.func)
-            arguments = ast.unparse(call).removeprefix(f)[1:-1]
-    if f in ("time.sleep", "sleep"):
-        return f"Write `appl.sleep({arguments})`: only its own program sleeps then."
-    terms = ", ".join(part for part in (f, arguments) if part)
-    return (
-        f"Write `observe({terms})`: it runs on a worker thread, only its own program waits, and "
-        f"the result is recorded, so that a replay does not run it again; `call({terms})` gives a "
-        "future and records nothing."
-    )

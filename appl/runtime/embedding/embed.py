@@ -20,9 +20,8 @@ from appl.runtime.answers.gen_options import LIMITS
 from appl.runtime.answers.models import named
 from appl.runtime.answers.option_limits import check_number
 from appl.runtime.concurrency.fiber import hub_here, wait
-from appl.runtime.concurrency.future import Future
+from appl.runtime.concurrency.future import Future, finished
 from appl.runtime.concurrency.promise import Value
-from appl.runtime.concurrency.promise_values import finished
 from appl.runtime.embedding.batches import Batches
 from appl.runtime.frame import here
 
@@ -48,15 +47,11 @@ class EmbedCall(Call):
             got = 0 if vectors is None else len(vectors)
             self.failed(MalformedResponse(f"{got} vectors came for {len(texts)} texts"))
             return
-        value = [_floats(vector) for vector in vectors]
+        value = [array("f", vector) for vector in vectors]
+        if sys.byteorder == "big":
+            for vector in value:
+                vector.byteswap()
         self._end(Value(value if self.many else value[0]), response, None)
-
-
-def _floats(data: bytes) -> Vector:
-    vector = array("f", data)
-    if sys.byteorder == "big":
-        vector.byteswap()
-    return vector
 
 
 @overload
@@ -122,7 +117,14 @@ def embed(
             "interface), litellm, sglang and embedded have: write embed(texts, "
             'model="openai/text-embedding-3-small")'
         )
-    sampling = Sampling(dimensions=_dimensions(options.get("dimensions")), salt=run.services.salt)
+    dimensions = finished(options.get("dimensions"))
+    if dimensions is not None and (
+        type(dimensions) is not int or not 0 < dimensions <= _MOST_DIMENSIONS
+    ):
+        raise InvalidOption(
+            f"embed(dimensions=...) takes a whole number from 1, got {dimensions!r:.40}"
+        )
+    sampling = Sampling(dimensions=dimensions or 0, salt=run.services.salt)
     for name in ("timeout", "priority"):
         options[name] = finished(options.get(name))
         if options[name] is not None:
@@ -157,15 +159,6 @@ def _checked(texts: object) -> list[str]:
     if not checked:
         raise InvalidOption("embed([]) asks for nothing: give it at least one text")
     return checked
-
-
-def _dimensions(value: object) -> int:
-    value = finished(value)
-    if value is None:
-        return 0
-    if type(value) is not int or not 0 < value <= _MOST_DIMENSIONS:
-        raise InvalidOption(f"embed(dimensions=...) takes a whole number from 1, got {value!r:.40}")
-    return value
 
 
 _PACKAGE = __name__.partition(".")[0]

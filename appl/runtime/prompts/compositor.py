@@ -53,8 +53,14 @@ class Compositor(Spoken):
         __signature__ = _Signature()
 
         def __new__(cls, *args, **settings):
-            if settings:
-                _check_settings(cls, settings)
+            names = _settings_of(cls) if settings else None
+            for name in settings if names is not None else ():
+                if name not in names:
+                    public = [setting for setting in names if not setting.startswith("_")]
+                    raise UnknownOption(
+                        f"{cls.__name__} has no setting {name!r}{nearest(name, public)} "
+                        f"(it has: {', '.join(public)})"
+                    )
             return super().__new__(cls)
 
     def __init_subclass__(
@@ -133,18 +139,6 @@ def _settings_of(kind: type[Compositor]) -> tuple[str, ...] | None:
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     return tuple(parameter.name for parameter in parameters)
-
-
-def _check_settings(kind: Any, names: Iterable[str]) -> None:
-    """Refuse a setting that the compositor does not have, naming the nearest that it has."""
-    valid_names = _settings_of(kind)
-    for name in names:
-        if valid_names is not None and name not in valid_names:
-            settings = [setting for setting in valid_names if not setting.startswith("_")]
-            raise UnknownOption(
-                f"{kind.__name__} has no setting {name!r}{nearest(name, settings)} "
-                f"(it has: {', '.join(settings)})"
-            )
 
 
 def _text(where: str, value: object) -> str:

@@ -7,11 +7,17 @@ from appl.errors import InvalidOption
 from appl.runtime.frame import Frame
 
 
-def check_empty(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
+def check_empty(kind: str, frame: Frame, place: tuple[str, int] | None, is_explicit: bool) -> None:
     """Refuse ``gen`` or ``select`` at *place* in *frame*, where nothing was said.
 
-    Where the source does not show why, an empty prompt may be meant: that is told once.
+    Where the source does not show why, an empty prompt may be meant: that is told once. So is a
+    prompt or conversation that was passed and *is_explicit*; an empty list is refused before.
     """
+    at = "{}:{}: ".format(*place) if place is not None else ""
+    if is_explicit:
+        what = f"{kind}() was given an empty prompt: put a message into it first"
+        frame.run.reporter.tell_once(("empty prompt", place), f"{at}{what}")
+        return
     if frame.parent is not None and frame.run.reporter.has_reported(("empty prompt", place)):
         return
     caller = caller_at(*place) if place is not None else None
@@ -20,7 +26,6 @@ def check_empty(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
         raise InvalidOption(_outside(kind, caller))
     cause = cause_of(caller) if caller is not None else None
     if caller is None or cause is None:
-        at = "{}:{}: ".format(*place) if place is not None else ""
         what = f"the prompt of {caller.name if caller is not None else kind + '()'} is empty"
         frame.run.reporter.tell_once(
             ("empty prompt", place), f"{at}{what}; {_SAY.format(kind=kind)}"
@@ -47,11 +52,3 @@ def _outside(kind: str, caller: Caller | None) -> str:
         f"{what}: the text on line {text.lineno} is said to nobody; write @ppl above "
         f"`def {caller.function.node.name}`"
     )
-
-
-def warn_of_empty(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
-    """Say once that *kind* was given a prompt or conversation with nothing in it, which may be
-    meant. A list with nothing in it is refused before."""
-    at = "{}:{}: ".format(*place) if place is not None else ""
-    what = f"{kind}() was given an empty prompt: put a message into it first"
-    frame.run.reporter.tell_once(("empty prompt", place), f"{at}{what}")

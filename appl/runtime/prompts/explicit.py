@@ -12,14 +12,13 @@ from typing import Any, cast
 
 from appl.errors import InvalidOption
 from appl.prompt import Message, Messages, Prompt, PromptNode
-from appl.runtime.concurrency.future import Generation
+from appl.runtime.concurrency.future import Generation, finished
 from appl.runtime.concurrency.promise import Proxy
-from appl.runtime.concurrency.promise_values import finished
 from appl.runtime.frame import PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.messages import nodes_of_message, settled
-from appl.runtime.prompts.recent import Beginning, Recent
+from appl.runtime.prompts.recent import Recent
 
 PromptSource = (
     Conversation | PromptRecords | PromptWriter | Iterable[Message | Mapping[str, Any]] | str
@@ -54,20 +53,13 @@ def explicit_prompt(
         chain = beginning.links[-1] if beginning else None
         if any(isinstance(message.content, Proxy) for message in fresh):
             return _prompt([*(chain or ()), *fresh]), None
-        return None, _chained(chain, originals, fresh, beginning)
+        steady = True  # as far as the messages will be recognised when they come another time
+        for original, message in zip(originals, fresh, strict=True):
+            chain = Messages(chain, message.plain(), message.whole)
+            steady = steady and beginning.add(original, chain)
+        return None, chain
     finally:
         recent.remember(beginning)
-
-
-def _chained(
-    chain: Messages | None, originals: list[object], fresh: list[Message], beginning: Beginning
-) -> Messages | None:
-    """*chain* with the *fresh* messages, noted as far as they will be known again."""
-    steady = True
-    for original, message in zip(originals, fresh, strict=True):
-        chain = Messages(chain, message.plain(), message.whole)
-        steady = steady and beginning.add(original, chain)
-    return chain
 
 
 def _listed(messages: object) -> list[object]:

@@ -17,8 +17,8 @@ from appl.prompt import (
     parts_of,
 )
 from appl.prompt.message_input import source_of
+from appl.runtime.concurrency.future import finished
 from appl.runtime.concurrency.promise import Proxy
-from appl.runtime.concurrency.promise_values import finished
 
 
 def settled(value: Message | Mapping[str, Any]) -> Message:

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from appl.base.threads import process_lock
 from appl.errors import InvalidOption, nearest
 from appl.prompt import digest_of
-from appl.runtime.concurrency.promise_values import finished
+from appl.runtime.concurrency.future import finished
 from appl.runtime.frame import FrameRun, here
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from appl.prompt import VOICES, Lazy, PromptNode, PromptSlot, Voice
-from appl.runtime.concurrency.promise import Error, Promise, Value, source_of
+from appl.prompt import Lazy, PromptNode, PromptSlot, Voice
+from appl.runtime.concurrency.promise import Promise, source_of
 
 
 class PendingPlace(PromptSlot):
@@ -48,18 +48,3 @@ class PendingPlace(PromptSlot):
             return self._pending
         part = self._waiting()
         return source_of(part) if part is not None else self._pending
-
-
-def what_it_returned(
-    make: Callable[[object], list[PromptNode]],
-) -> Callable[[Promise], list[PromptNode]]:
-    """A function that gives the nodes of a value; for a failure, a part that fails the prompt."""
-
-    def nodes(pending: Promise) -> list[PromptNode]:
-        outcome = pending.outcome
-        if isinstance(outcome, Error):
-            return [PromptNode(None, VOICES["user"], pending)]
-        assert isinstance(outcome, Value)
-        return make(outcome.value)
-
-    return nodes

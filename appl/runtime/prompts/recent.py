@@ -26,10 +26,6 @@ class Beginning:
     def __len__(self) -> int:
         return len(self.links)
 
-    def up_to(self, count: int) -> Beginning:
-        """The first *count* of them."""
-        return Beginning(self.copies[:count], self.links[:count])
-
     def common(self, messages: list[object]) -> int:
         """The number of *messages*, from the first one on, that are as they were here."""
         GLANCE.on = True
@@ -73,7 +69,7 @@ class Recent:
                 if count == len(earlier) and self._forget(earlier):
                     return earlier
                 best, most = earlier, count
-        return best.up_to(most)
+        return Beginning(best.copies[:most], best.links[:most])
 
     def _forget(self, forgotten_list: Beginning) -> bool:
         with self._lock:

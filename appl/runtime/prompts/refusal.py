@@ -48,14 +48,6 @@ class _Statement:
         """Only what is written from *start* to *stop*."""
         return replace(self, start=self.start + start, stop=self.start + stop)
 
-    def pointed_at(self) -> str:
-        """File, line and caret, as Python shows them."""
-        text = self.line.rstrip()
-        body = text.lstrip()
-        shift = len(text) - len(body)
-        carets = " " * (self.start - shift) + "^" * max(self.stop - self.start, 1)
-        return f'  File "{self.file}", line {self.number}\n    {body}\n    {carets}'
-
 
 def refused(value: object, statement_value: object) -> PromptTypeError:
     """The error for *value*, which is *statement_value*, the value of a statement, or in it."""
@@ -69,7 +61,14 @@ def refused(value: object, statement_value: object) -> PromptTypeError:
         what = f"a bare expression of type {kind} is not prompt text"
         shown = written if _SIMPLE.fullmatch(written) else "value"
         asynchronous = statement is not None and statement.asynchronous
-        correction = _condition(value, written) or _correction(value, shown, asynchronous)
+        if not (correction := _condition(value, written)):
+            correction, leave_out = _meant(value, shown, "%s", asynchronous), f"_ = {shown}"
+            if not correction:
+                correction = (
+                    f'write f"{{{shown}}}" to say it, or {leave_out} to leave it out of the prompt'
+                )
+            elif isinstance(value, _OTHER_USE):
+                correction = f"{correction}, or {leave_out} to leave it out"
     else:
         what = (
             f"a value of type {kind} in a bare {type(statement_value).__name__} is not prompt text"
@@ -92,8 +91,14 @@ def refused_part(value: object, text: str) -> PromptTypeError:
 
 
 def _error(what: str, statement: _Statement | None, correction: str) -> PromptTypeError:
-    where = [statement.pointed_at()] if statement is not None else []
-    return PromptTypeError("\n".join([what, *where, correction]))
+    if statement is None:
+        return PromptTypeError(f"{what}\n{correction}")
+    text = statement.line.rstrip()  # file, line and caret, as Python shows them
+    body = text.lstrip()
+    indent = " " * (statement.start - len(text) + len(body))
+    carets = indent + "^" * max(statement.stop - statement.start, 1)
+    where = f'  File "{statement.file}", line {statement.number}\n    {body}\n    {carets}'
+    return PromptTypeError("\n".join([what, where, correction]))
 
 
 def _condition(value: object, written: str) -> str:
@@ -107,13 +112,6 @@ def _condition(value: object, written: str) -> str:
     *tested, text = node.values
     condition = " and ".join(map(ast.unparse, tested))
     return f"write `if {condition}:` with {ast.unparse(text)} as a statement below it"
-
-
-def _correction(value: object, shown: str, asynchronous: bool) -> str:
-    meant = _meant(value, shown, "%s", asynchronous)
-    if meant and isinstance(value, _OTHER_USE):
-        return f"{meant}, or _ = {shown} to leave it out"
-    return meant or f'write f"{{{shown}}}" to say it, or _ = {shown} to leave it out of the prompt'
 
 
 _OTHER_USE = (FunctionType, BuiltinFunctionType, MethodType)
@@ -141,10 +139,8 @@ def _meant(value: object, shown: str, hole: str, asynchronous: bool) -> str:
         return "write UserMessage(...), SystemMessage(...) or AIMessage(...), which say a message"
     if isinstance(value, list | tuple | set | frozenset | dict) and textless(value, repr(value)):
         return "give the class of its items a method __repr__, or say them one by one"
-    return _of_object(value, shown, hole, kind) if textless(value, repr(value)) else ""
-
-
-def _of_object(value: object, shown: str, hole: str, kind: str) -> str:
+    if not textless(value, repr(value)):
+        return ""
     public = [name for name in getattr(value, "__dict__", ()) if not name.startswith("_")]
     attribute = f"write {hole % f'{shown}.{public[0]}'}, or " if public else ""
     return f"{attribute}give {kind} a method __str__ that returns its text"

@@ -136,7 +136,16 @@ class Holes:
         messages = call.messages
         holes: list[str] = []
         if call.node is not None:
-            tip = self._tip(call.node)
+            todo: list[PromptNode] = []
+            node: PromptNode | None = call.node
+            while node is not None and node not in self._rebuilt:
+                todo.append(node)
+                node = node.parent
+            tip = self._rebuilt[node] if node is not None else None
+            for missing in reversed(todo):
+                prompt = Prompt(tip)
+                _say(prompt, missing)
+                tip = self._rebuilt[missing] = prompt.tip
             messages = tip.messages() if tip is not None else None
             holes = [source_of(lazy).address for lazy in call.node.holes() if not _is_there(lazy)]
         return Rendered(
@@ -149,20 +158,6 @@ class Holes:
             call.file,
             call.line,
         )
-
-    def _tip(self, tip: PromptNode) -> PromptNode | None:
-        """The prompt up to *tip*."""
-        todo: list[PromptNode] = []
-        node: PromptNode | None = tip
-        while node is not None and node not in self._rebuilt:
-            todo.append(node)
-            node = node.parent
-        rebuilt = self._rebuilt[node] if node is not None else None
-        for missing in reversed(todo):
-            prompt = Prompt(rebuilt)
-            _say(prompt, missing)
-            rebuilt = self._rebuilt[missing] = prompt.tip
-        return rebuilt
 
 
 def _say(prompt: Prompt, node: PromptNode) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from appl.prompt import (
     USER,
+    VOICES,
     Formatted,
     Lazy,
     Media,
@@ -29,12 +30,12 @@ from appl.prompt.media import is_picture
 from appl.runtime.answers.stream import TextStream, Thoughts
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.future import Future, Generation, returned
-from appl.runtime.concurrency.promise import Promise, Proxy
+from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
 from appl.runtime.frame import PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.messages import nodes_of_message
-from appl.runtime.prompts.place import PendingPlace, what_it_returned
+from appl.runtime.prompts.place import PendingPlace
 from appl.runtime.prompts.roles import Spoken
 
 
@@ -65,7 +66,9 @@ def add_value(frame: PromptWriter, value: object, site: Origin = None) -> None:
         error = refused(value, value)
         _close(value)
         raise error
-    if isinstance(value, Mapping) or not (isinstance(value, _SAYABLE) or _protocol(type(value))):
+    kind: type = type(value)
+    is_read = hasattr(kind, "__prompt__") or _is_template(kind) or is_picture(kind)
+    if isinstance(value, Mapping) or not (is_read or isinstance(value, _SAYABLE)):
         return
     if isinstance(value, Iterable) and isinstance(value, GeneratorType):
         value = list(value)
@@ -81,14 +84,18 @@ def _place(frame: PromptWriter, voice: Voice, future: Future[object]) -> Pending
     """A place for what a program that runs beside returns; nothing if that is not text."""
     future._pending.keep(frame.address)
 
-    def nodes(value: object) -> list[PromptNode]:
+    def nodes(pending: Promise) -> list[PromptNode]:
+        outcome = pending.outcome
+        if isinstance(outcome, Error):  # a part that fails the prompt
+            return [PromptNode(None, VOICES["user"], pending)]
+        assert isinstance(outcome, Value)
         items: list[PromptNode] = []
-        if isinstance(value, _PASSIVE):
+        if isinstance(outcome.value, _PASSIVE):
             with contextlib.suppress(_NotText):
-                _collect(frame, voice, value, items, _give_up)
+                _collect(frame, voice, outcome.value, items, _give_up)
         return items
 
-    return PendingPlace(future._pending, what_it_returned(nodes), voice)
+    return PendingPlace(future._pending, nodes, voice)
 
 
 def part_of(frame: PromptWriter, value: object, conversion: str, spec: str) -> Part:
@@ -152,10 +159,6 @@ _PASSIVE = (str, list, tuple, *_RECORDED, Generation, Future)
 """Values that become prompt text without running code of the user's."""
 
 _SAYABLE = (*_PASSIVE, GeneratorType, Promise)
-
-
-def _protocol(kind: type) -> bool:
-    return hasattr(kind, "__prompt__") or _is_template(kind) or is_picture(kind)
 
 
 def _is_template(kind: type) -> bool:

@@ -23,7 +23,7 @@ from appl.errors import BackendBusy, BackendError, BudgetExceeded
 from appl.runtime.event import AttemptFailed, CallDispatched
 from appl.runtime.scheduling.policy import ATTEMPT_S, Policy
 from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
-from appl.runtime.scheduling.traffic import Traffic
+from appl.runtime.scheduling.traffic import Loan, Traffic
 
 if TYPE_CHECKING:
     from appl.backend.price import Overridden
@@ -301,8 +301,10 @@ class Dispatcher:
         loan = None
         connecting = self.connecting
         if not counted and traffic.rate is None and (connecting is None or not connecting.needed):
-            paused = admission is not None and admission.paused
-            loan = None if paused else traffic.lend_slot(question.request.model)
+            is_free = not traffic.outages and (admission is None or not admission.paused)
+            epoch = traffic.slots.take_now() if is_free else None
+            if epoch is not None:
+                loan = Loan(traffic, question.request.model, epoch)
         if loan is None:
             loan = await self.admission.wait(question)
         request = question.request

@@ -9,7 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush, heapreplace
-from itertools import count
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class PlainOrder:
 
     def waiting(self) -> Iterator[tuple[Call, Why | None]]:
         """The calls that wait, the next one first."""
-        return ((call, None) for call in self)
+        return zip(self, repeat(None))
 
     def close(self) -> None:
         """It holds nothing but the calls that wait."""
@@ -192,9 +192,10 @@ class FairOrder(PlainOrder):
     def __iter__(self) -> Iterator[Call]:
         if self._alone is not None:
             yield self._alone
-        ranked = [(entry[0], self._due(entry[-1]), *entry[2:]) for entry in self._line]
-        for *_, group in sorted(ranked):
-            yield from group.calls
+        if self._line:
+            ranked = [(entry[0], self._due(entry[-1]), *entry[2:]) for entry in self._line]
+            for *_, group in sorted(ranked):
+                yield from group.calls
 
 
 def plain_order(policy: Policy) -> Order:

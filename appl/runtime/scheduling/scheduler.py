@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from appl.errors import CallCancelled
@@ -120,7 +121,8 @@ class Scheduler:
         self._starting = True
         self.workers += 1
         # An empty context: a worker serves the calls of many programs, and must keep none of them.
-        task = io_thread().loop.create_task(self._work(), context=contextvars.Context())
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._work(), context=contextvars.Context())
         self.tasks[task] = None
         return True
 
@@ -136,35 +138,33 @@ class Scheduler:
                     self.look()
                 since = self._now()
                 if call.outcome is None:  # it may have been cancelled in the queue
-                    await self._attempt(call, task)
+                    call.worker = task
+                    self.tasks[task] = call
+                    try:
+                        call.answered(await self.dispatcher.complete(call))
+                    # The program cancels a call by cancelling the task that works on it. That ends
+                    # the call, and not the worker, which goes on with the next call.
+                    except asyncio.CancelledError:
+                        call.failed(CallCancelled(f"the call {call.address} was cancelled"))
+                    except BaseException as error:
+                        call.failed(error)
+                    finally:
+                        # From here on a cancellation of the call cannot reach this task any more.
+                        # Those that came are taken back, or asyncio would hold the next call for a
+                        # cancelled one.
+                        call.worker = self.tasks[task] = None
+                        while task.cancelling():
+                            task.uncancel()
                 order.over(call, since)
         finally:
             self.workers -= 1
             del self.tasks[task]
 
-    async def _attempt(self, call: Call, task: asyncio.Task[None]) -> None:
-        call.worker = task
-        self.tasks[task] = call
-        try:
-            call.answered(await self.dispatcher.complete(call))
-        # The program cancels a call by cancelling the task that works on it. That ends the call,
-        # and not the worker, which goes on with the next call.
-        except asyncio.CancelledError:
-            call.failed(CallCancelled(f"the call {call.address} was cancelled"))
-        except BaseException as error:
-            call.failed(error)
-        finally:
-            # From here on a cancellation of the call cannot reach this task any more. Those that
-            # came are taken back, or asyncio would hold the next call for a cancelled one.
-            call.worker = self.tasks[task] = None
-            while task.cancelling():
-                task.uncancel()
-
     # -- for who looks on, and for who intervenes; on the I/O loop
 
     def unanswered(self) -> Iterator[Call]:
         """Every call without an answer: with a worker, ready, or waiting."""
-        ready = (call for call, _ in self.waiting())
+        ready = map(itemgetter(0), self.waiting())
         for call in chain(self.tasks.values(), ready, self.incomplete, tuple(self.batched)):
             if call is not None and call.outcome is None:
                 yield call
@@ -233,7 +233,7 @@ class IncompleteCalls(set["Call"]):
 def when_prepared(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> None:
     """Have *go* called with *call* once all parts of its prompt are there, unless they fail.
 
-    Meanwhile it is among the *waiting*.
+    It starts then, or when its run lets it. Meanwhile it is among the *waiting*.
     """
     # One part at a time: the first one that is not there. When it has come the next is looked for.
     # ``on_finish`` gives false if the part has finished meanwhile, on a program's thread; then it
@@ -243,17 +243,8 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: IncompleteCal
         if on_finish(source_of(lazy), lambda _: _recheck(call, go, waiting)):
             waiting.add(call)
             return
-    if call.outcome is None and _prepared(call):  # else it was cancelled while it waited
-        _enter(call, go, waiting)
-
-
-def _recheck(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> None:
-    waiting.remove(call)
-    when_prepared(call, go, waiting)
-
-
-def _enter(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> None:
-    """Have the prepared *call* start now, or when its run lets it, for which it is *waiting*."""
+    if call.outcome is not None or not _prepared(call):  # it was cancelled while it waited
+        return
     run = call.run
     try:
         # A world that hands things over when all programs wait does not see a call that waits here.
@@ -267,6 +258,11 @@ def _enter(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> 
         call.failed(error)
         return
     _start(call, go)
+
+
+def _recheck(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> None:
+    waiting.remove(call)
+    when_prepared(call, go, waiting)
 
 
 def _entered(

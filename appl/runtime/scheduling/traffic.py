@@ -290,11 +290,6 @@ class Traffic:
         """True if the tokens of a minute are limited."""
         return self.rate is not None and self.rate.by_tokens
 
-    def lend_slot(self, model: str) -> Loan | None:
-        """A loan of nothing but a slot; ``None`` if none is free or one may have to wait first."""
-        epoch = None if self.outages else self.slots.take_now()
-        return None if epoch is None else Loan(self, model, epoch)
-
     def outage(self, model: str) -> Outage:
         """The outage of *model*, which may have just begun."""
         outage = self.outages.get(model)

@@ -35,21 +35,16 @@ def tell_asking(frame: Frame, ordinal: int, address: str | None = None) -> None:
 
     *address* is that of the question, if it has one of its own.
     """
-    code = running.get(frame)
-    if code is not None and _only_asks(sys._getframe(), code):
-        at = time.monotonic_ns()
-        frame.run.outside.emit(Observed(address or frame.address, ordinal, "asking", True, at))
-
-
-def _only_asks(inner: FrameType | None, tool: CodeType) -> bool:
-    """True if the function *tool*, and those by which it came here, have called nothing else."""
-    while inner is not None:
+    tool = running.get(frame)
+    inner: FrameType | None = sys._getframe()
+    while tool is not None and inner is not None:  # the tool, and those by which it came here
         if not inner.f_globals.get("__name__", "").startswith("appl.") and not _is_first(inner):
-            return False
+            return
         if inner.f_code is tool:
-            return True
+            at = time.monotonic_ns()
+            frame.run.outside.emit(Observed(address or frame.address, ordinal, "asking", True, at))
+            return
         inner = inner.f_back
-    return False
 
 
 def _is_first(frame: FrameType) -> bool:

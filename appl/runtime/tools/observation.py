@@ -14,9 +14,9 @@ from typing import Any
 from appl.errors import InvalidOption, TraceCorrupt
 from appl.prompt import Message
 from appl.runtime.concurrency.fiber import Hub, strand_here
+from appl.runtime.concurrency.future import result_of
 from appl.runtime.concurrency.parallel import beside, name_of
 from appl.runtime.concurrency.promise import Error, Outcome, Value
-from appl.runtime.concurrency.promise_values import result_of
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.frame import Frame, here
 from appl.runtime.resolve import resolve
@@ -81,8 +81,19 @@ class ObserveTask(EffectTask):
         value = self._look()
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
-        self._text = _recordable(self.frame.address, resolve(value))
-        return decode(self._text)
+        name = self.frame.address.rpartition("/")[2].rpartition(".")[0]
+        try:
+            self._text = encode(resolve(value))
+            return decode(self._text)
+        except NotPlain as error:
+            problem, instead = f"a {error}", f"; return {hint(error.value)} in place of that x"
+        except ValueError as error:
+            problem, instead = f"something that cannot be recorded: {error}", ""
+        raise InvalidOption(
+            f"observe({name}, ...) records what {name} returns, which must be plain data (None, "
+            f"bool, int, float, str, bytes, list, tuple, dict), but it returned {problem}{instead}"
+            f"; or use call({name}, ...), which records nothing"
+        )
 
     def message_of(self, value: object) -> Message:
         return Message("tool", self._text)
@@ -95,22 +106,6 @@ class ObserveTask(EffectTask):
             return Value(decode(self._text))
         except ValueError as error:
             return Error(TraceCorrupt(f"{self.address}: no recorded result can be read: {error}"))
-
-
-def _recordable(address: str, value: object) -> str:
-    """*value* as it is recorded. Raises ``InvalidOption`` when it is not plain data."""
-    name = address.rpartition("/")[2].rpartition(".")[0]
-    try:
-        return encode(value)
-    except NotPlain as error:
-        problem, instead = f"a {error}", f"; return {hint(error.value)} in place of that x"
-    except ValueError as error:
-        problem, instead = f"something that cannot be recorded: {error}", ""
-    raise InvalidOption(
-        f"observe({name}, ...) records what {name} returns, which must be plain data (None, bool, "
-        f"int, float, str, bytes, list, tuple, dict), but it returned {problem}{instead}; or use "
-        f"call({name}, ...), which records nothing"
-    )
 
 
 def _arguments(

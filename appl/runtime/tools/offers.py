@@ -68,28 +68,22 @@ def _digests(offer: Offer) -> tuple[str, str]:
 
 def _changes(then: Digests, offered: Sequence[Offer]) -> list[list[str]]:
     """The lines of each tool in *offered* that is not as *then*, or is not there any more."""
-    changed = [_change(then.get(offer["name"]), offer) for offer in offered]
+    changes: list[list[str]] = []
+    for offer in offered:
+        digests = then.get(offer["name"])
+        if digests is None:
+            changes.append(_shown(offer, " (new)"))
+            continue
+        text, form = _digests(offer)
+        other_text, other_form = text not in digests, form not in digests
+        if other_text:
+            and_form = " and other parameters" if other_form else ""
+            changes.append(_shown(offer, f" (another description{and_form})", other_form))
+        elif other_form:
+            line = f"  {_line(offer['name'])} (other parameters)"
+            changes.append([line, *_parameters(offer)])
     now = {offer["name"] for offer in offered}
-    gone = [[f"  {_line(name)} is gone"] for name in then if name not in now]
-    return [lines for lines in changed if lines] + gone
-
-
-def _change(then: Sequence[str] | None, offer: Offer) -> list[str]:
-    if then is None:
-        return _shown(offer, " (new)")
-    text, form = _digests(offer)
-    other_text, other_form = text not in then, form not in then
-    if other_text:
-        return _shown(
-            offer,
-            " (another description and other parameters)"
-            if other_form
-            else " (another description)",
-            other_form,
-        )
-    if other_form:
-        return [f"  {_line(offer['name'])} (other parameters)", *_parameters(offer)]
-    return []
+    return changes + [[f"  {_line(name)} is gone"] for name in then if name not in now]
 
 
 def _shown(offer: Offer, remark: str = "", parameters: bool = True) -> list[str]:

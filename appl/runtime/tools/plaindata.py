@@ -87,20 +87,16 @@ def _tagged(value: object, path: str, depth: int, other: Callable[[object, str],
         items = [_tagged(item, f"{path}[{i}]", depth - 1, other) for i, item in pairs]
         return {_TUPLE: items} if isinstance(value, tuple) else items
     if isinstance(value, dict):
-        return _tagged_dict(value, path, depth - 1, other)
+        pairs = [
+            (
+                _tagged(key, path, depth - 1, other),
+                _tagged(item, f"{path}[{key!r:.40}]", depth - 1, other),
+            )
+            for key, item in value.items()
+        ]
+        is_plain = all(isinstance(key, str) and key[:1] != "$" for key in value)
+        return dict(pairs) if is_plain else {_DICT: pairs}
     return other(value, path)
-
-
-def _tagged_dict(
-    value: dict[object, object], path: str, depth: int, other: Callable[[object, str], object]
-) -> object:
-    items = [
-        (_tagged(key, path, depth, other), _tagged(item, f"{path}[{key!r:.40}]", depth, other))
-        for key, item in value.items()
-    ]
-    if all(isinstance(key, str) and key[:1] != "$" for key in value):
-        return dict(items)
-    return {_DICT: items}
 
 
 def _untagged(data: dict[str, Any]) -> object:

@@ -27,21 +27,15 @@ def may_ask(value: object, deep: int = 0) -> bool:
     if isinstance(value, dict | list | tuple | set | frozenset):
         every = (*value, *value.values()) if isinstance(value, dict) else value
         return any(may_ask(part, deep + 1) for part in every)
-    if _is_of_python(value):
-        return False
+    if isinstance(value, ModuleType | FunctionType | type):
+        name = value.__name__ if isinstance(value, ModuleType) else value.__module__
+        if (name or "").partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
+            return False
     if isinstance(value, FunctionType) and inspect.unwrap(value) is value:
         return not _OPAQUE.isdisjoint(_names(value.__code__)) or any(
             may_ask(used, deep + 1) for used in _used(value)
         )
     return True
-
-
-def _is_of_python(value: object) -> bool:
-    """True if *value* is a module, class or function of the standard library."""
-    if not isinstance(value, ModuleType | FunctionType | type):
-        return False
-    name = value.__name__ if isinstance(value, ModuleType) else value.__module__
-    return (name or "").partition(".")[0] in sys.stdlib_module_names - {"__main__"}
 
 
 def _used(f: FunctionType) -> Iterator[object]:

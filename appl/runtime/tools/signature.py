@@ -313,22 +313,19 @@ def _adapter(
         adapter.json_schema()
         return adapter
     except (*refused, errors.PydanticUserError) as error:
-        culprit = next((key for key in fields if _fails(key, fields, refused)), None)
-        if culprit is None:
-            raise ToolError(f"{name} cannot be described to a model: {error}") from error
-        kind = shown_type(hints[culprit])
-        raise ToolError(
-            f"{name}: no model can write a {kind}, which its parameter {culprit!r} takes; set it "
-            f"yourself, as_tool({name}, {culprit}=...), or annotate it with a type of plain data"
-        ) from None
-
-
-def _fails(key: str, fields: dict[str, object], refused: tuple[type[Exception], ...]) -> bool:
-    try:
-        _strict("one", {key: fields[key]}).json_schema()
-    except refused:
-        return True
-    return False
+        for key, field in fields.items():
+            try:
+                _strict("one", {key: field}).json_schema()
+            except refused:
+                hint = hints[key]
+                shown = hint.__name__ if isinstance(hint, type) else str(hint)
+                kind = shown.replace("typing.", "")
+                raise ToolError(
+                    f"{name}: no model can write a {kind}, which its parameter {key!r} takes; set "
+                    f"it yourself, as_tool({name}, {key}=...), or annotate it with a type of plain "
+                    "data"
+                ) from None
+        raise ToolError(f"{name} cannot be described to a model: {error}") from error
 
 
 def _strict(name: str, fields: dict[str, object]) -> Any:
@@ -371,11 +368,6 @@ def _remark(hint: object) -> str | None:
         if isinstance(text, str):
             return text
     return None
-
-
-def shown_type(hint: object) -> str:
-    """A type as a user writes it."""
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
 
 
 def _problems(error: Any) -> Iterator[str]:
@@ -427,17 +419,17 @@ def _tidy(schema: object) -> Any:
         dropped.add("additionalProperties")
     keys = [key for key in schema if key not in dropped]
     order = sorted(keys, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
-    return {key: _tidied(key, schema[key]) for key in order}
-
-
-def _tidied(key: str, value: Any) -> object:
-    if key in _NESTED:
-        return _tidy(value)
-    if key in _LISTS:
-        return [_tidy(item) for item in value]
-    if key in _MAPS:
-        return {name: _tidy(item) for name, item in value.items()}
-    return value
+    tidied: dict[str, Any] = {}
+    for key in order:
+        value = schema[key]
+        if key in _NESTED:
+            value = _tidy(value)
+        elif key in _LISTS:
+            value = [_tidy(item) for item in value]
+        elif key in _MAPS:
+            value = {name: _tidy(item) for name, item in value.items()}
+        tidied[key] = value
+    return tidied
 
 
 def _plain(default: object) -> Any:

@@ -257,7 +257,12 @@ def as_tool(
         _check_options(f, [option for option, value in options_set.items() if value])
         tool = _tool(_describe(f, name or name_of(f), own), f, description, idempotent, pure, own)
     else:
-        tool = _tool(_described_once(f), f, description, idempotent, pure, own)
+        described = _described.get(f) if isinstance(f, FunctionType) else None
+        if described is None:
+            described = _describe(f, name_of(f), {})
+            if isinstance(f, FunctionType):
+                _described[f] = described  # while the function lives
+        tool = _tool(described, f, description, idempotent, pure, own)
     if approve is None and expires is None:
         return tool
     from appl.runtime.waiting.approval import approval_of  # few tools need approval
@@ -293,16 +298,6 @@ def _with_approval(tool: Tool, approval: Approval | None) -> Tool:
         tool.name, tool.description, tool.func, tool.effect, tool.reader, tool.predefined,
         tool.positional, tool.mask, approval,
     )  # fmt: skip
-
-
-def _described_once(f: object) -> Described:
-    """The description of a function as it is, remembered while the function lives."""
-    if not isinstance(f, FunctionType):
-        return _describe(f, name_of(f), {})
-    description = _described.get(f)
-    if description is None:
-        description = _described[f] = _describe(f, name_of(f), {})
-    return description
 
 
 def _again(tool: Tool, name: str | None, description: str | None, own: dict[str, object]) -> Tool:

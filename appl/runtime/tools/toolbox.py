@@ -13,7 +13,7 @@ from appl.prompt import ToolCall, ToolMessage
 from appl.runtime.answers.answer import CallFilter
 from appl.runtime.answers.option_limits import check_number
 from appl.runtime.concurrency.fiber import in_coroutine
-from appl.runtime.concurrency.promise_values import finished
+from appl.runtime.concurrency.future import finished
 from appl.runtime.tools import toolrun
 from appl.runtime.tools.tool import CHOICES, SchemaTool, Tool, ToolSource, as_tool, as_tool_choice
 

@@ -19,10 +19,9 @@ from appl.runtime.answers.samples import total_of
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import Hub, in_coroutine, strand_here
-from appl.runtime.concurrency.future import Generation, TypedGeneration
+from appl.runtime.concurrency.future import Generation, TypedGeneration, finished, text_of
 from appl.runtime.concurrency.parallel import scope_beside
 from appl.runtime.concurrency.promise import Outcome, Promise, Typed, Value
-from appl.runtime.concurrency.promise_values import finished, text_of
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import Frame, here
 from appl.runtime.future_takers import taking_futures
@@ -110,7 +109,9 @@ def gen_with_tools(
     check_number("tool_timeout", tool_timeout, 0)
     frame = scope_beside(caller, "gen_with_tools")
     if messages is not None:
-        _begin_with(frame, messages)
+        node, rendered = explicit_prompt(messages, frame.run.recent)
+        frame.prompt = Prompt(nodes_of(None, rendered) if rendered is not None else node)
+        frame.origin = frame.prompt.tip
     gen_options = {**options, "tools": box, "response_format": response_format}
     context = context_for(frame)
     first = context.run(lambda: gen(model, tool_choice=tool_choice, **gen_options))
@@ -153,12 +154,6 @@ def _place(first: Generation) -> tuple[str, int] | None:
     return (call.file, call.line) if call.file is not None and call.line is not None else None
 
 
-def _begin_with(frame: Frame, messages: PromptSource) -> None:
-    node, rendered = explicit_prompt(messages, frame.run.recent)
-    frame.prompt = Prompt(nodes_of(None, rendered) if rendered is not None else node)
-    frame.origin = frame.prompt.tip
-
-
 @dataclasses.dataclass(slots=True)
 class _Steps:
     """The arguments of one loop."""
@@ -186,7 +181,11 @@ class _Steps:
         while answer.tool_calls:
             last = len(loop.answers) >= self.most
             if last and self.on_limit == "raise":
-                raise self._too_many(answer)
+                names = ", ".join(call.name for call in answer.tool_calls)
+                raise ToolLoopError(
+                    f"the model still calls tools ({names}) at step {self.most}, the last one: "
+                    "raise max_steps, or let it answer with what it has, on_limit='answer'"
+                )
             box: Toolbox = self.asked["tools"]
             say(self.frame, answer)
             calls = answer.tool_calls
@@ -196,13 +195,6 @@ class _Steps:
             if last:
                 break
         return _total(loop.address, loop.answers)
-
-    def _too_many(self, answer: Generation) -> ToolLoopError:
-        names = ", ".join(call.name for call in answer.tool_calls)
-        return ToolLoopError(
-            f"the model still calls tools ({names}) at step {self.most}, the last one: raise "
-            "max_steps, or let it answer with what it has, on_limit='answer'"
-        )
 
 
 def _total(address: str, answers: list[Generation]) -> Value:

@@ -20,10 +20,10 @@ from appl.errors import nearest
 from appl.prompt import Media, Message, ToolCall, ToolMessage
 from appl.runtime.concurrency.clock import Alarm
 from appl.runtime.concurrency.fiber import Fiber, Hub, run_on, strand_here
+from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.concurrency.parallel import beside, is_async
 from appl.runtime.concurrency.promise import Error, Outcome, Promise, Stop, Value
-from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.concurrency.task import at_home, context_for
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame, here

@@ -61,23 +61,20 @@ class Terminal:
     def _ask(self, wait: Wait) -> None:
         question = self.questions.pop(wait)
         try:
-            self._until_answered(question)
+            say = f"{question.text}\n[{question.form.hint}] "
+            while question.open:
+                _write(say)
+                line = typed("")
+                try:
+                    question.answer(line, by=this_user(), via="terminal")
+                except ValueError as error:
+                    say = f"appl: {error}\n[{question.form.hint}] "
         except (EOFError, OSError, ValueError):
             self._is_gone = True
         finally:
             self._is_asking = False
             wait.run.outside.look_soon()
             end_hub_here()
-
-    def _until_answered(self, question: Question) -> None:
-        say = f"{question.text}\n[{question.form.hint}] "
-        while question.open:
-            _write(say)
-            line = typed("")
-            try:
-                question.answer(line, by=this_user(), via="terminal")
-            except ValueError as error:
-                say = f"appl: {error}\n[{question.form.hint}] "
 
 
 def _write(text: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
 from appl.base.moments import moment_of
-from appl.errors import Awaited, InvalidOption, TraceCorrupt
+from appl.errors import Awaited, TraceCorrupt
 from appl.runtime.concurrency.fiber import arrive, in_coroutine, wait
 from appl.runtime.frame import here
 from appl.runtime.waiting import wall_clock
@@ -82,10 +82,3 @@ def _in_words(due: float) -> str:
         return f"{datetime.datetime.fromtimestamp(due, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
         return "a time that no calendar has"
-
-
-def stamp_of(when: object) -> float:
-    """*when* in seconds since 1970; a ``datetime`` without a zone is local time."""
-    if not isinstance(when, datetime.datetime):
-        raise InvalidOption(f"until(when) takes a datetime, got {when!r:.80}")
-    return when.timestamp()

@@ -50,7 +50,7 @@ class Wait(Promise):
         super().__init__(observer.address, strand_here().hub)
         self.run, self.entry, self._live = run, entry, live
         self.moment = Moment(observer.address, kind, ordinal)
-        self.attended: Callable[[], bool] = _unattended
+        self.attended: Callable[[], bool] = lambda: False  # nobody in this process will end it
         self._given: object = None
         self._seen: object = None
 
@@ -99,11 +99,6 @@ class Wait(Promise):
 
     def suspicious(self) -> bool:
         return False
-
-
-def _unattended() -> bool:
-    """Nobody in this process will end the wait."""
-    return False
 
 
 _COME = Value(None)
@@ -198,7 +193,12 @@ class Waits:
         if run.outside.alarms:  # each has the run looked at when it is over
             return False
         away = {entry.address for entry in entries}
-        under_way = [call for call in _under_way(run) if call.address not in away]
+        under_way: list[Call] = []  # with a backend, or they may go there by themselves
+        for holding in run.holdings():
+            call = cast("Call", holding.call)
+            is_with_backend = holding.stage != "prompt" and call.outcome is None
+            if is_with_backend and call.address not in away:
+                under_way.append(call)
         for call in under_way:
             self._follow(call)
         if any(task.is_starting for task in _tasks(run)):
@@ -235,14 +235,6 @@ class Waits:
 
 def _in_words(entries: list[Awaited]) -> str:
     return "; ".join(f"{entry.text} ({entry.address})" for entry in entries[:3])
-
-
-def _under_way(run: Run) -> Iterator[Call]:
-    """The calls that are with a backend, or may go there by themselves."""
-    for holding in run.holdings():
-        call = cast("Call", holding.call)
-        if holding.stage != "prompt" and call.outcome is None:
-            yield call
 
 
 def _tasks(run: Run) -> Iterator[Task]:

@@ -161,7 +161,8 @@ class OpenAI:
             emit = beginning(request.reuse.begins, emit)
         streamed = emit is not None and "stream" in self._server.features
         streamed = streamed and request.sampling.prompt_logprobs is None  # these come with a whole
-        streamed = streamed and not _is_in_background(request)  # a lost connection loses no answer
+        in_background = _is_in_background(request)
+        streamed = streamed and not in_background  # a lost connection loses no answer
         at = self._connection.known.get((interface.path, model))
         if at is None:
             at = await self._connection.endpoint(interface, model, self._who(model))
@@ -171,7 +172,11 @@ class OpenAI:
         begun_text = self._begun(request) if begun else None
         reader = interface.reader(request, at.who, self._secrets, begun_text, at.source)
         try:
-            response = await self._answer(interface, at, body, reader, emit if streamed else None)
+            if in_background:
+                response = await self._in_background(interface, at, body, reader)
+            else:
+                emit = emit if streamed else None
+                response = await exchange(at.http, at.head, body, reader, interface.assembly, emit)
         except BackendRefused as error:
             raise self._other_interface(error, interface) from None
         if request.sampling.seed is not None and not self._server.heeds_seed:
@@ -218,16 +223,9 @@ class OpenAI:
         reader = interface.reader(request, at.who, self._secrets, begun_text, at.source)
         return interface.path, model, body, reader
 
-    async def _answer(
-        self,
-        interface: Interface,
-        at: Endpoint,
-        body: list[bytes],
-        reader: ChatReader,
-        emit: Emit | None,
+    async def _in_background(
+        self, interface: Interface, at: Endpoint, body: list[bytes], reader: ChatReader
     ) -> Response:
-        if not _is_in_background(reader.request):
-            return await exchange(at.http, at.head, body, reader, interface.assembly, emit)
         background = importlib.import_module("appl_backends.openai.responses.background")
         begun = await at.http.exchange(at.head, body, at.who)
         connection, path = self._connection, interface.path

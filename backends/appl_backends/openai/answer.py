@@ -12,6 +12,7 @@ import importlib
 import json
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from appl.backend import Request, Response, Sample, Sampling, TokenLogprob, Usage
@@ -106,13 +107,13 @@ class ChatReader(NamedTuple):
             if not isinstance(choices, list) or len(choices) < wanted:
                 raise self._too_few(data)
             ordered = choices[:1] if wanted == 1 else sorted(choices[:wanted], key=_order)
-            samples = tuple([self._sample(choice, data) for choice in ordered])
+            samples = tuple(map(partial(self._sample, data), ordered))
             usage, cost = usage_of(data.get("usage"), data.get("service_tier"))
             model = data.get("model")
             said = model if type(model) is str else ""
-            return checked(
-                Response(samples, usage, said, cost=cost, prompt_logprobs=self._prompt(data))
-            )
+            most = self.request.sampling.prompt_logprobs
+            tokens = None if most is None else self._prompt(data, most)
+            return checked(Response(samples, usage, said, cost=cost, prompt_logprobs=tokens))
         except BackendError as error:
             _note_usage(error, data)
             raise
@@ -121,14 +122,12 @@ class ChatReader(NamedTuple):
         _note_usage(malformed, data)
         raise malformed
 
-    def _prompt(self, data: dict[str, Any]) -> tuple[TokenLogprob, ...] | None:
-        """The tokens of the prompt but the first, where they were asked for.
+    def _prompt(self, data: dict[str, Any], most: int) -> tuple[TokenLogprob, ...]:
+        """The tokens of the prompt but the first, of each *most* alternatives.
 
         vLLM's "prompt_logprobs": of each token a map, the token itself before its alternatives.
         """
-        most, found = self.request.sampling.prompt_logprobs, data.get("prompt_logprobs")
-        if most is None:
-            return None
+        found = data.get("prompt_logprobs")
         if not isinstance(found, list):
             raise _no_logprobs(self.who, "prompt_logprobs")
         return tuple([_prompt_token(each, most) for each in found[1:]])
@@ -157,7 +156,7 @@ class ChatReader(NamedTuple):
         text = f"{self.who} answered 200 with none of {wanted} choices"
         return MalformedResponse(text, status=200)
 
-    def _sample(self, choice: dict[str, Any], data: dict[str, Any]) -> Sample:
+    def _sample(self, data: dict[str, Any], choice: dict[str, Any]) -> Sample:
         if choice.get("error"):
             raise self.error(choice["error"])
         message = choice.get("message")
@@ -414,7 +413,15 @@ def usage_of(usage: Any, tier: object = None) -> tuple[Usage, int | None]:
     said = usage.get("completion_tokens_details")
     reasoning = said.get("reasoning_tokens") if isinstance(said, dict) else None
     counts = [usage.get("prompt_tokens"), usage.get("completion_tokens"), cached]
-    counts += [*_written(usage, details), reasoning]
+    # Written into a cache, for its usual time and for an hour. OpenAI reports cache_write_tokens;
+    # Anthropic's counts come by the names of its own and of LiteLLM.
+    written, hour = details.get("cache_write_tokens"), None
+    if written is None:
+        written = details.get("cache_creation_tokens", usage.get("cache_creation_input_tokens"))
+    parts = details.get("cache_creation_token_details") or usage.get("cache_creation")
+    if isinstance(parts, dict) and parts.get("ephemeral_1h_input_tokens"):
+        written, hour = parts.get("ephemeral_5m_input_tokens"), parts["ephemeral_1h_input_tokens"]
+    counts += [written, hour, reasoning]
     for at, value in enumerate(counts):
         if value is not None and (type(value) is not int or not 0 <= value <= MOST):
             counts[at] = count_of(value)
@@ -426,21 +433,6 @@ def usage_of(usage: Any, tier: object = None) -> tuple[Usage, int | None]:
 _NO_DETAILS: dict[str, Any] = {}
 STANDARD_TIERS = frozenset({"", "auto", "default", "standard", "on_demand"})
 """The words by which providers call the way of service with the usual prices."""
-
-
-def _written(usage: dict[str, Any], details: dict[str, Any]) -> tuple[Any, Any]:
-    """The tokens that were written into a cache: for its usual time, and for an hour.
-
-    OpenAI reports ``cache_write_tokens``; Anthropic's counts come by the names of its own and of
-    LiteLLM.
-    """
-    written = details.get("cache_write_tokens")
-    if written is None:
-        written = details.get("cache_creation_tokens", usage.get("cache_creation_input_tokens"))
-    parts = details.get("cache_creation_token_details") or usage.get("cache_creation")
-    if isinstance(parts, dict) and parts.get("ephemeral_1h_input_tokens"):
-        return parts.get("ephemeral_5m_input_tokens"), parts["ephemeral_1h_input_tokens"]
-    return written, None
 
 
 def _cost(cost: Any) -> int | None:

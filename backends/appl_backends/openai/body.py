@@ -70,7 +70,10 @@ def body_of(
     plan = None
     if request.reuse is not None and server.takes_cache_key:
         plan = plan_for(request, cache_rule(server, model))
-    messages = planned_messages(prompt, who, dialect, plan)
+    if plan is None:
+        messages = encoded_messages(prompt, who, dialect)
+    else:
+        messages = planned_messages(prompt, who, dialect, plan)
     if prompt is not None and prompt.outline.role == "assistant" and is_begun(prompt):
         messages, more = going_on(messages, prompt, sampling, server, who, dialect)
     if sampling.schema is not None and asks_for_any_object(sampling, b"".join(messages).decode()):

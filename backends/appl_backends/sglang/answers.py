@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from appl.backend import Sample, TokenLogprob, Usage
@@ -30,7 +31,7 @@ def answers(found: Any, wanted: int, who: str) -> list[Mapping[str, Any]]:
     listed = found if type(found) is list else [found]
     if len(listed) < wanted:
         raise MalformedResponse(f"{who} gave {len(listed)} answers where {wanted} were asked for")
-    return [read(each, who) for each in listed]
+    return list(map(partial(read, who=who), listed))
 
 
 def read(answer: Any, who: str) -> Mapping[str, Any]:

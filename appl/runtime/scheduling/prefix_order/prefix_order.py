@@ -186,7 +186,7 @@ class PrefixOrder:
         room: Why | None = "cache" if self._is_blocked else None
         if self._arrivals.is_gathering:
             room = "gathering"
-        for ask in self._line:
+        for ask in self._line if self._line.size else ():
             yield ask.call, room
         for ask in chain.from_iterable(self._warming.values()):
             yield ask.call, "prefix"
