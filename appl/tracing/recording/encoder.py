@@ -144,7 +144,7 @@ class EventEncoder:
         self._ids = itertools.count(1)
         self.written = WrittenContent()
         self._mark = object()
-        self._firsts: dict[str, int] = {}
+        self.firsts: dict[str, int] = {}
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
         self._token_writer: TokenWriter | None = None
         self._pack: Callable[[object], bytes] = codec.packer()
@@ -213,11 +213,11 @@ class EventEncoder:
             except Exception as error:
                 self._failed(f"a record {fields[0]}", error)
                 if isinstance(stored, table.EndRecord) and type(stored.call) is int:
-                    lost |= self.written.forget_answer(stored.call)
-
-    def first_chunk(self, address: str, at: int) -> None:
-        """A chunk came; they are written when the call has ended, as they may yet be a secret."""
-        self._firsts.setdefault(address, at)
+                    # A message that said the same must hold the text itself, or it would refer to
+                    # nothing.
+                    for answers in (self.written.answers.recent, self.written.answers.earlier):
+                        for text in [text for text, n in answers.items() if n == stored.call]:
+                            lost[answers.pop(text)] = text
 
     # -- one method per event --------------------------------------------------------------
 
@@ -386,7 +386,8 @@ class EventEncoder:
             rope = rope.base
         later.reverse()
         added = "".join(rope.added for rope in later)
-        if self._straddles(rope, added):
+        # A secret may begin in the rope and end in what was added: no record alone would show it.
+        if self._masker.straddles(rope.tail, added):
             return self._message(link.message)
         base = self.written.ropes.get(rope)
         if base is None:
@@ -441,10 +442,6 @@ class EventEncoder:
             self._records.append(_line_row(number, of, line))
             self.written.lines[file, line] = number
         return number
-
-    def _straddles(self, rope: Rope, added: str) -> bool:
-        """True if a secret begins in *rope* and ends in *added*: no record alone would show it."""
-        return self._masker.straddles(rope.tail, added)
 
     def _message(self, message: Message) -> int:
         """The number of *message*, which may be new."""
@@ -624,13 +621,18 @@ class EventEncoder:
             response = replace(response, prompt_logprobs=None)
         is_unusual = self.redact is not None or response.vectors is not None
         if first is None or size > LONG_TEXT or is_unusual:
-            self._ended_otherwise(event, response)
+            masks: list[str] = []
+            data = record.response_data(response, lambda text: self._answer(text, masks))
+            if masks and self.redact is not None:
+                untold = [(text, reason, None, *more) for text, reason, _, *more in data[0]]
+                data = (untold, *data[1:])
+            self._end(event, record.ANSWERED, data, None, masks)
             return
         text = first.text
         self._size += size
         data = record.response_data(response)
         lengths = _chunks().lengths(event.chunks) if event.chunks else None
-        is_usual = not self._firsts and event.source is None and first.tokens is None
+        is_usual = not self.firsts and event.source is None and first.tokens is None
         about = None if is_usual else self._about_end(event)
         call = self.written.calls.find(address)
         ended = _end_row(call or address, record.ANSWERED, data, at, lengths, None, about)
@@ -647,15 +649,6 @@ class EventEncoder:
         return self.redact is not None or any(
             finds(spelling.encode("utf-8", "surrogatepass")) for spelling in (text, likely)
         )
-
-    def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
-        """An answer that is long, or is redacted."""
-        masks: list[str] = []
-        data = record.response_data(response, lambda text: self._answer(text, masks))
-        if masks and self.redact is not None:
-            untold = [(text, reason, None, *more) for text, reason, _, *more in data[0]]
-            data = (untold, *data[1:])
-        self._end(event, record.ANSWERED, data, None, masks)
 
     def _call_failed(self, event: CallEnded, error: object, masks: list[str]) -> None:
         """Record the failure of a call with its text so far, as no answer will hold that."""
@@ -693,7 +686,7 @@ class EventEncoder:
     def _about_end(self, event: CallEnded) -> dict[str, object] | None:
         """When the first chunk of a call came, and which other call it was answered from."""
         about: dict[str, object] = {}
-        first = self._firsts.pop(event.address, None)
+        first = self.firsts.pop(event.address, None)
         if first is not None:
             about["first"] = self._at(first)
         if event.source is not None:
@@ -716,10 +709,6 @@ class EventEncoder:
         fields = _chunks_row(self._call(event.address), event.count, self._at(event.at))
         self._records.append(fields)
 
-    def _vector(self, data: bytes) -> object:
-        """The reference to a vector, which is written once however many answers have it."""
-        return {"$blob": [self._bytes(data), len(data), False]}
-
     def _bytes(self, data: bytes) -> int:
         """The number of a piece that holds *data*, which is written once."""
         key = digest_of(data)
@@ -734,8 +723,8 @@ class EventEncoder:
         return number
 
     def _answer(self, text: str | bytes, masks: list[str]) -> object:
-        if isinstance(text, bytes):
-            return self._vector(text)
+        if isinstance(text, bytes):  # a vector, which is written once however many answers have it
+            return {"$blob": [self._bytes(text), len(text), False]}
         return self._long(self.redacted(Message("assistant", text), masks).content, masks)
 
     def _delivered(self, event: Delivered) -> None:

@@ -42,7 +42,7 @@ from appl.tracing.format.block_file import Fault
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.totals import Totals
 from appl.tracing.recording.encoder import CANCELLED, Closing, EventEncoder, WithError
-from appl.tracing.recording.secret import Masker, Secrets, secrets_now
+from appl.tracing.recording.secret import Masker, Secrets
 from appl.tracing.recording.writer import QUEUE_BYTES, Committed, Durability, Writer
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def new_path(program: str, folder: Path | None = None) -> Path:
     """
     now = datetime.now(UTC)
     stamp = f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
-    name = f"{stamp}-{_word(program, secrets_now())}-{secrets.token_hex(2)}.trace"
+    name = f"{stamp}-{_word(program, Masker().refresh())}-{secrets.token_hex(2)}.trace"
     return (folder or folders.runs_folder()) / name
 
 
@@ -111,7 +111,7 @@ class Recorder:
         self.path = path or new_path(str(header.get("program", "run")))
         self.wants_arguments = arguments
         self._on_error = on_error
-        self._notify = notify = notify or _complain
+        self._notify = notify = notify or (lambda message: print(message, file=sys.stderr))
         self._masker = Masker(secrets, shapes=shapes)
         self._veil = self._veiled(append, privacy, home or folders.home(), redact)
         self._began, self._wall = time.monotonic_ns(), time.time_ns()
@@ -212,7 +212,8 @@ class Recorder:
             if hold is not None:
                 self.writer.append(*hold(event))
             elif isinstance(event, ChunkArrived):
-                self.encoder.first_chunk(event.address, event.at)
+                # They are written when the call has ended, as they may yet be a secret.
+                self.encoder.firsts.setdefault(event.address, event.at)
             elif isinstance(event, RunEnded):
                 self._ended = event
             else:
@@ -310,7 +311,9 @@ class Recorder:
         from appl.tracing.format.allowance import unlimited
 
         records, names = 0, list[str]()
-        addresses = self.encoder.written.calls.by_number()
+        calls = self.encoder.written.calls
+        generations = calls.earlier.copy(), calls.recent.copy()  # on any thread: each in one step
+        addresses = {number: call for some in generations for call, number in some.items()}
         for item in self.writer.unsaved():
             if isinstance(item, bytes) and len(item) > codec.MAX_RAW:  # why it is not saved
                 records += 1
@@ -358,15 +361,6 @@ def _left(event: ScopeLeft) -> Held:
     return event, _WEIGHT
 
 
-def _held_call(event: CallStarted) -> Held:
-    messages = event.request.messages
-    return event, _WEIGHT + (messages.size if messages is not None else 0)
-
-
-def _attempt(event: AttemptFailed) -> Held:
-    return WithError(event, record.error_data(event.error)), _WEIGHT
-
-
 def _answered(event: CallEnded) -> Held:
     response, weight = event.response, _WEIGHT
     if response is None:
@@ -392,10 +386,6 @@ def _answered(event: CallEnded) -> Held:
     return event if fixed else replace(event, response=deepcopy(response)), weight
 
 
-def _held_tool(event: ToolStarted) -> Held:
-    return event, _WEIGHT + len(event.arguments)
-
-
 def _held_result(event: ToolEnded) -> Held:
     if event.message is None:
         return WithError(event, record.error_data(event.error or CANCELLED)), _WEIGHT
@@ -417,15 +407,14 @@ def _held_observation(event: Observed) -> Held:
 _HOLDS: dict[type, Callable[[Any], Held]] = {
     ScopeEntered: _scope,
     ScopeLeft: _left,
-    CallStarted: _held_call,
-    AttemptFailed: _attempt,
+    CallStarted: lambda event: (
+        event,
+        _WEIGHT + (event.request.messages.size if event.request.messages is not None else 0),
+    ),
+    AttemptFailed: lambda event: (WithError(event, record.error_data(event.error)), _WEIGHT),
     CallEnded: _answered,
-    ToolStarted: _held_tool,
+    ToolStarted: lambda event: (event, _WEIGHT + len(event.arguments)),
     ToolEnded: _held_result,
     Failed: _failed,
     Observed: _held_observation,
 }
-
-
-def _complain(message: str) -> None:
-    print(message, file=sys.stderr)

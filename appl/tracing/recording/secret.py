@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from appl.prompt.key_patterns import FIRST
@@ -61,7 +61,7 @@ class Secrets:
         self._shapes = shapes
 
     @functools.cached_property
-    def _known(self) -> SecretForms:
+    def secret_forms(self) -> SecretForms:
         from appl.prompt.secret_forms import SecretForms  # for those who have secrets
 
         return SecretForms(self._names)
@@ -69,7 +69,7 @@ class Secrets:
     @property
     def forms(self) -> list[tuple[str, str]]:
         """The forms of the known secrets, each with the secret's name, the longest first."""
-        return self._known.forms if self._names else []
+        return self.secret_forms.forms if self._names else []
 
     @functools.cached_property
     def tests(self) -> list[Test]:
@@ -83,7 +83,7 @@ class Secrets:
             return []
         from appl.prompt.escapes import QUICK
 
-        literals = [_literal(core) for core in self._known.cores]
+        literals = [_literal(core) for core in self.secret_forms.cores]
         groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
         return [*map(finds, map("|".join, groups)), *([finds(QUICK)] if literals else ())]
 
@@ -91,17 +91,13 @@ class Secrets:
     def _cleaners(self) -> list[tuple[list[Test], Callable[[str, Instead], str]]]:
         """Functions that take secrets out, each behind tests: one holds where it finds any."""
         cleaners: list[tuple[list[Test], Callable[[str, Instead], str]]] = [
-            (self._exact_tests, self._known.without)
+            (self._exact_tests, self.secret_forms.without)
         ]
         if self._shapes:
             from appl.prompt.key_masking import CLEANERS  # a text without keys needs no tables
 
             cleaners += [([*map(finds, patterns)], without) for patterns, without in CLEANERS]
         return cleaners
-
-    def known_open_from(self, text: str) -> int:
-        """The beginning of the first known secret that may go on after *text*, else its length."""
-        return self._known.open_from(text) if self._names else len(text)
 
     def may_be_in(self, data: bytes) -> bool:
         """True if *data* may hold a secret; never false if it does."""
@@ -132,7 +128,12 @@ class Secrets:
 
         A server may want such a text back as it was, and anything may stand in it.
         """
-        if _OPAQUE.fullmatch(text) is None or _is_key(text):
+        is_opaque = _OPAQUE.fullmatch(text) is not None
+        if is_opaque and may_have_key(text.encode()):
+            from appl.prompt.key_shapes import is_key
+
+            is_opaque = not is_key(text)
+        if not is_opaque:
             return self.masked(text, names)
         if not is_any(self._exact_tests, text.encode()):
             return text
@@ -141,7 +142,7 @@ class Secrets:
             names.append(name)
             return f"[secret {name}]"
 
-        return self._known.without(text, instead)
+        return self.secret_forms.without(text, instead)
 
 
 class Masker:
@@ -218,8 +219,9 @@ class Masker:
         """The start of the first secret that may go on after the end of *text*, else its length."""
         from appl.prompt.key_masking import key_goes_on_from  # an answer in pieces needs it
 
-        secrets = self.refresh()
-        start = secrets.known_open_from(text)
+        secrets, start = self.refresh(), len(text)
+        if secrets.forms:
+            start = secrets.secret_forms.open_from(text)
         return min(start, key_goes_on_from(text)) if self._shapes else start
 
     def _item(self, item: bytes) -> bytes:
@@ -237,7 +239,12 @@ class Masker:
             return record
         if record[0] == MASKED:
             return (MASKED, sorted({*names, *marks}), clean)
-        return (MASKED, sorted(set(marks)), _without_tokens(clean))
+        for end in table.chosen([clean], table.EndRecord):
+            if end.status == ANSWERED:  # its tokens spell out the secret piece by piece
+                samples, *rest = end.value
+                bare = [[text, reason, None, *more] for text, reason, _, *more in samples]
+                return (MASKED, sorted(set(marks)), table.stored(end._replace(value=[bare, *rest])))
+        return (MASKED, sorted(set(marks)), clean)
 
     def _clean(self, value: object, marks: list[str], opaque: bool = False) -> Any:
         if isinstance(value, str):
@@ -269,20 +276,6 @@ class Masker:
         return self.refresh().masked(text, names)
 
 
-def _is_key(text: str) -> bool:
-    """True if *text* is a key of a known shape, and nothing else."""
-    if not may_have_key(text.encode()):
-        return False
-    from appl.prompt.key_shapes import is_key
-
-    return is_key(text)
-
-
-def secrets_now() -> Secrets:
-    """The secrets that every masker knows."""
-    return _shared_secrets({}, CONCEALED.copy(), ENVIRONMENT.copy(), True)
-
-
 def _numbered(secrets: Iterable[str]) -> dict[str, str]:
     return {f"secret{number}": secret for number, secret in enumerate(secrets)}
 
@@ -298,25 +291,10 @@ def _shared_secrets(
     global _last
     last, places = _last, (explicit, hidden, environment, shapes)
     if last is None or last[0] != places:
-        named = (*((name, value) for value, name in explicit.items()), *hidden.items())
-        secrets = [*named, *_in_environment(environment)]
+        secrets = [*((name, value) for value, name in explicit.items()), *hidden.items()]
+        for name, encoded in environment.items():  # before its secrets, names that stand for them
+            if not _is_path(text := os.fsdecode(encoded)):
+                secrets += values_in(os.fsdecode(name), text).items()
         names = {value: name for name, value in reversed(secrets) if not _is_path(value)}
         last = _last = places, Secrets(names, shapes)
     return last[1]
-
-
-def _in_environment(environment: Mapping[bytes, bytes]) -> Iterator[tuple[str, str]]:
-    """The secrets in *environment*, and before them the names that stand for them."""
-    for name, value in environment.items():
-        if not _is_path(text := os.fsdecode(value)):
-            yield from values_in(os.fsdecode(name), text).items()
-
-
-def _without_tokens(fields: list[object]) -> object:
-    """A masked answer without its tokens, which spell out the secret piece by piece."""
-    for end in table.chosen([fields], table.EndRecord):
-        if end.status == ANSWERED:
-            samples, *rest = end.value
-            bare = [[text, reason, None, *more] for text, reason, _, *more in samples]
-            return table.stored(end._replace(value=[bare, *rest]))
-    return fields
