@@ -505,28 +505,19 @@ class Question:
         """A block in which it waits for *why*, at least until *until*."""
         self.waits, self.until = why, until
         since = time.monotonic_ns()
+        # Its run will move by itself where it waits for a timer, and is not idle.
+        detection = self.call.run.outside.idle_detection if why in _TIMED else None
+        if detection is not None:
+            detection.timers += 1
         try:
-            with _timed(self.call) if why in _TIMED else nullcontext():
-                yield
+            yield
         finally:
+            if detection is not None:
+                detection.timers -= 1
             self.waits = self.until = None
             if why not in _UNCOUNTED:
                 waited = self.waited = self.waited or {}
                 waited[why] = waited.get(why, 0) + time.monotonic_ns() - since
-
-
-@contextmanager
-def _timed(call: Call) -> Iterator[None]:
-    """A block in which *call* waits for a timer: its run will move by itself, and is not idle."""
-    detection = call.run.outside.idle_detection
-    if detection is None:
-        yield
-        return
-    detection.timers += 1
-    try:
-        yield
-    finally:
-        detection.timers -= 1
 
 
 class CommonDeadline:

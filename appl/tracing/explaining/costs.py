@@ -407,15 +407,11 @@ def shown(amount: UsageSum, kind: str = "spent") -> str:
     words = [_tokens(amount, name) for name in COUNTED[:2]]
     if amount.known("cost") is None:
         return most + ", ".join([*words, "cost unknown"])
-    return most + ", ".join([_money(amount, most), *words])
-
-
-def _money(amount: UsageSum, most: str) -> str:
-    """The cost of *amount*; *most* says already what kind of bound a sum is."""
     certain, unknown = amount.known("cost"), amount.unknown["cost"]
-    if most and unknown:
-        return f"{money(certain)} and an unknown rest"
-    return total(certain, unknown)
+    cost = total(certain, unknown)
+    if most and unknown:  # which says already what kind of bound a sum is
+        cost = f"{money(certain)} and an unknown rest"
+    return most + ", ".join([cost, *words])
 
 
 def _tokens(amount: UsageSum, name: str) -> str:

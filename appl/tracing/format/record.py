@@ -174,16 +174,6 @@ def optional(kind: type[T], value: object) -> T | None:
     return None if value is None else checked(kind, value)
 
 
-def _error_types() -> dict[str, type[BaseException]]:
-    ours = {name: value for name, value in vars(errors).items() if _is_error(value)}
-    plain_ones = {name: getattr(builtins, name) for name in _BUILTIN}
-    return {**plain_ones, **ours}
-
-
-def _is_error(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, BaseException)
-
-
 _BUILTIN = tuple(
     """
     ArithmeticError AssertionError AttributeError ConnectionError Exception
@@ -192,7 +182,12 @@ _BUILTIN = tuple(
     RecursionError RuntimeError TimeoutError TypeError UnicodeError ValueError ZeroDivisionError
 """.split()
 )
-_ERRORS = _error_types()
+_ERRORS: dict[str, type[BaseException]] = {name: getattr(builtins, name) for name in _BUILTIN}
+_ERRORS |= {
+    name: value
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, BaseException)
+}
 FACTS = tuple("retry_after status deadline limit most spent reserved asked usage worked".split())
 
 

@@ -111,10 +111,10 @@ class _TouchedAddresses(Reader):
     def touch_failed(self) -> None:
         """Note the calls that have failed by a refusal, or with the item around them."""
         if self._failed:
-            self.touched.update((at, None) for at in self._by_address if self._is_failed(at))
+            for address in self._by_address:
+                around = address
+                while around and around not in self._failed:
+                    around = around.rpartition("/")[0]
+                if around:
+                    self.touched[address] = None
             self._failed.clear()
-
-    def _is_failed(self, address: str) -> bool:
-        while address and address not in self._failed:
-            address = address.rpartition("/")[0]
-        return bool(address)

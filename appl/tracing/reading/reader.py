@@ -184,11 +184,8 @@ class Reader:
             raise TraceTooNew(
                 f"the trace has format {written}; this version of appl reads up to {record.FORMAT}"
             )
-        self.stored.private = self._trace.private
-        self._find_key()
-
-    def _find_key(self) -> None:
         trace, stored = self._trace, self.stored
+        stored.private = trace.private
         if self._home is None or stored.sealer is not None or not trace.private:
             return
         from appl.tracing.format import keys  # most runs are not private

@@ -87,14 +87,25 @@ class Predictor(Rerunner):
             self.perhaps.add(call.address)
         self.asked[call.address] = LiveCall(call.address, where(call), call.request, expected.cause)
         self._unanswered.add(call.address)
-        if self._is_endless():
-            expected.tell(BrokenOff("it asks more and more"))
+        number = len(self.asked)
+        most = 2 * len(self.trace.calls) + (_MOST_REHEARSED if self.rehearsal else _MOST_ASKED)
+        if number > most or (self.rehearsal and time.monotonic() > self._until):
+            expected.tell(BrokenOff("it asks more and more"))  # and may never end
             return
         self._note_open(call.address, unshown(call.request.sampling, call.schema))
         if call.address.rpartition("/")[0] in self._made_up:
             self._note_open(call.address, "a typed answer")  # its type refuses what is made up
         stand_in = self._stand_in(call, call.request)
-        self.answer_in(self._turn_of(call.address), expected, stand_in, "guessed")
+        if number == self.rehearsal - _LATE:
+            self._favourite = call.address.rpartition("/")[0]
+        early = self.rehearsal == _FIRST or f"{call.address}/".startswith(f"{self._favourite}/")
+        if not early and self.rehearsal <= _IN_TURN:
+            turn = self.turn_or_last(call.address)
+        elif early:
+            turn = (0, number)
+        else:
+            turn = (_NEVER, -number if self.rehearsal == _LAST else number)
+        self.answer_in(turn, expected, stand_in, "guessed")
 
     def _stand_in(self, call: Call, request: Request) -> RecordedCall:
         """The record that answers *call*, of no address: that of its place is for who asks it."""
@@ -116,22 +127,6 @@ class Predictor(Rerunner):
     def _was_refused(self, address: str) -> bool:
         """True if the answer at *address* was refused by its type, and is asked anew for that."""
         return self._failed is not None and self._failed.was_refused(address)
-
-    def _turn_of(self, address: str) -> tuple[int, int]:
-        """When the live call at *address* is answered."""
-        number = len(self.asked)
-        if number == self.rehearsal - _LATE:
-            self._favourite = address.rpartition("/")[0]
-        early = self.rehearsal == _FIRST or f"{address}/".startswith(f"{self._favourite}/")
-        if not early and self.rehearsal <= _IN_TURN:
-            return self.turn_or_last(address)
-        return (0, number) if early else (_NEVER, -number if self.rehearsal == _LAST else number)
-
-    def _is_endless(self) -> bool:
-        """True if so much was asked that the program may never end."""
-        most = 2 * len(self.trace.calls) + (_MOST_REHEARSED if self.rehearsal else _MOST_ASKED)
-        late = self.rehearsal and time.monotonic() > self._until
-        return late or len(self.asked) > most
 
     def _note_open(self, address: str, what: str) -> None:
         """*What* at *address* is shown by no rehearsal."""

@@ -281,21 +281,19 @@ class Rerunner(Recall):
         return bool(shifted) or any(self._takes(one, "moved", free) for one in strays)
 
     def _takes(self, stray: Expectation, kind: Kind, free: Set[str] | None) -> bool:
-        first = self._twin(stray, kind)
+        assert stray.call is not None and stray.call.request is not None
+        twins = self._twins(stray.call.request)
+        if kind == "moved":
+            first = min(twins, key=lambda call: call.position, default=None)
+        else:
+            frame = stray.moment.address.rpartition("/")[0]
+            mine = [call for call in twins if call.address.rpartition("/")[0] == frame]
+            first = min(mine, key=lambda call: call.ordinal, default=None)
         if first is None or (free is not None and first.address not in free):
             return False
         self.leave(stray.moment)
         self.repeat(stray, first, kind)
         return True
-
-    def _twin(self, stray: Expectation, kind: Kind) -> RecordedCall | None:
-        assert stray.call is not None and stray.call.request is not None
-        twins = self._twins(stray.call.request)
-        if kind == "moved":
-            return min(twins, key=lambda call: call.position, default=None)
-        frame = stray.moment.address.rpartition("/")[0]
-        mine = [call for call in twins if call.address.rpartition("/")[0] == frame]
-        return min(mine, key=lambda call: call.ordinal, default=None)
 
     def reads_on(self, call: Call) -> None:
         """*call* is not cancelled as it was then: what its program has read by now stands.

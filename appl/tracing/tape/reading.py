@@ -94,7 +94,22 @@ class _TapeReader(Reader):
     def read(self, file: BinaryIO) -> Trace:
         """The trace of *file*. Raises ``TraceError``, ``ValueError`` and others."""
         lines, trace = self._lines(file), self._trace
-        self._check_format(next(lines, None))
+        _, head = next(lines, (0, dict[str, Any]()))
+        if head.get("tape") != "appl":
+            raise NotATrace(
+                f'{trace.path} is no tape: it does not begin with {{"tape": "appl", …}}'
+            )
+        number = checked(int, head["format"])
+        if number > FORMAT:
+            raise TraceTooNew(
+                f"{trace.path} is a tape of format {number}; this version of appl reads format "
+                f"{FORMAT}"
+            )
+        if number < FORMAT:
+            raise TraceCorrupt(
+                f"{trace.path} is a tape of format {number}, which no release has written; record "
+                "it again"
+            )
         for self.at, line, below in _with_texts(lines):
             self._take(line, below)
         self.at = 0
@@ -110,21 +125,6 @@ class _TapeReader(Reader):
             self.at = number = number + 1
             if line.strip():
                 yield number, loaded(line, self._allowance)
-
-    def _check_format(self, first: tuple[int, Line] | None) -> None:
-        path, line = self._trace.path, first[1] if first else {}
-        if line.get("tape") != "appl":
-            raise NotATrace(f'{path} is no tape: it does not begin with {{"tape": "appl", …}}')
-        number = checked(int, line["format"])
-        if number > FORMAT:
-            raise TraceTooNew(
-                f"{path} is a tape of format {number}; this version of appl reads format {FORMAT}"
-            )
-        if number < FORMAT:
-            raise TraceCorrupt(
-                f"{path} is a tape of format {number}, which no release has "
-                f"written; record it again"
-            )
 
     def _take(self, line: Line, below: dict[object, list[str]]) -> None:
         """Take in the record of *line*, whose long texts stand *below*."""

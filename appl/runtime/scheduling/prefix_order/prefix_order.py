@@ -154,7 +154,12 @@ class PrefixOrder:
         tokens, now = self._caching.cache_tokens, self._clock.now()
         self.room.tokens = inf if tokens is None else tokens
         if not self._reads_graphs and self.room.may_be_short():
-            self._read_graphs()
+            # From now on: so many calls may come that room is short.
+            self._reads_graphs = True
+            for conversation in self._conversations.values():
+                self._foresee(conversation)
+            self._line.sort()
+            self.room.is_stale = True
         return self._line.next(now)
 
     def over(self, call: Call, since: float) -> None:
@@ -322,14 +327,6 @@ class PrefixOrder:
         if conversation.is_last and not conversation.open:
             del self._conversations[conversation.address]
             self.room.end(conversation)
-
-    def _read_graphs(self) -> None:
-        """Read from now on how many calls graphs tell of: so many may come that room is short."""
-        self._reads_graphs = True
-        for conversation in self._conversations.values():
-            self._foresee(conversation)
-        self._line.sort()
-        self.room.is_stale = True
 
     # -- what goes
 
