@@ -31,7 +31,7 @@ from appl.tracing.exporting.trajectories import (
     tree_lines,
 )
 from appl.tracing.format import table
-from appl.tracing.reading.stored_calls import StoredCall
+from appl.tracing.reading.reader import StoredCall
 from appl_backends.embedded import WEIGHTS
 from appl_backends.embedded.blas_threads import BlasThreads
 from tests.cli.conftest import Project

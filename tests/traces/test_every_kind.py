@@ -25,8 +25,7 @@ from appl.tracing.exporting.spans import spans_of
 from appl.tracing.format import codec, table
 from appl.tracing.format.table import Content, Kind
 from appl.tracing.keeping.shared_copy import share
-from appl.tracing.reading import runs
-from appl.tracing.reading.reader import HANDLERS
+from appl.tracing.reading import further_records, reader, runs
 from appl.tracing.viewer.view import View
 from tests.drawn import counts
 
@@ -283,4 +282,5 @@ def test_a_shared_trace_has_the_words_that_may_be_shared_and_no_others(
 
 
 def test_every_kind_has_a_reader() -> None:
-    assert {kind.__name__ for kind in table.EVERY - HANDLERS.keys()} == set()
+    handlers = reader.HANDLERS.keys() | further_records.HANDLERS.keys()
+    assert {kind.__name__ for kind in table.EVERY - handlers} == set()

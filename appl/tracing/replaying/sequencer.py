@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from appl.errors import ApplError, DivergenceError, SecretInRecord, TraceError
 from appl.runtime.event import CallStarted, Event, ToolStarted
@@ -29,12 +29,13 @@ from appl.runtime.world import (
     ToolRequest,
 )
 from appl.tracing.format.folders import home
-from appl.tracing.reading.tooluse import ToolUse, within
+from appl.tracing.reading.recorded_step import within
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
+    from appl.tracing.reading.tooluse import ToolUse
     from appl.tracing.replaying.amending import Amendments
 
 _FIRST, DELIVERED = 0, 1
@@ -129,7 +130,7 @@ class Missing:
         self.before(turn, lambda recorded, _: recorded < turn)
 
 
-Record = RecordedCall | ToolUse | Observation
+Record: TypeAlias = "RecordedCall | ToolUse | Observation"
 Kind = Literal["reused", "shifted", "moved", "pinned", "guessed"]
 
 
@@ -513,7 +514,9 @@ class Sequencer(Live):
         """Tell *expected* what was recorded, in its turn; pieces of an answer come in their own."""
         if isinstance(record, Observation):
             self.park((record.position, DELIVERED), functools.partial(expected.tell, None))
-        elif isinstance(record, ToolUse):  # it does not run, and ends as it did
+        elif isinstance(record, RecordedCall):
+            self.answer_in(self.turn_or_last(record.address), expected, record, kind)
+        else:  # a tool does not run, and ends as it did
             assert expected.tool is not None
             self.check_usable(record)
             self.whole.add(record.address)
@@ -522,8 +525,6 @@ class Sequencer(Live):
                 expected.tell(ended)
             else:
                 self.park(turn_of(self.trace, record), lambda: expected.tell(ended))
-        else:
-            self.answer_in(self.turn_or_last(record.address), expected, record, kind)
 
     def turn_or_last(self, address: str = "") -> Turn:
         """The turn of the call at *address*, or one behind all that is recorded."""
