@@ -19,7 +19,8 @@ from appl.backend import Response, Sample, Sampling, TokenLogprob, Usage
 from appl.prompt import Audio, Image, Media, Message, Messages, ToolCall, digest_of
 from appl.prompt.provider_fields import ProviderFields
 from appl.tracing.format import block, block_file, codec, table
-from appl.tracing.format.record import ANSWERED, CANCELLED, FAILED, error_data, response_data
+from appl.tracing.format.record import ANSWERED, CANCELLED, FAILED, response_data
+from appl.tracing.format.recorded_errors import error_data
 from appl.tracing.format.table import Content, Kind
 
 LETTERS = "".join(set(string.ascii_lowercase) - {"q"}) + "äß語🙂"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from appl.tracing.format import record
+from appl.tracing.format.recorded_errors import error_data
 
 ANSWER, ITEM = "answer", "item"
 _LONGEST = 2000
@@ -147,7 +147,7 @@ def error_key(kind: str, message: str) -> str:
 
 def short_error(error: BaseException) -> tuple[Any, ...]:
     """*error* as plain data, with the beginning of its message alone."""
-    actual, nearest, message, *_ = record.error_data(error)
+    actual, nearest, message, *_ = error_data(error)
     return actual, nearest, message[:_LONGEST], [message[:_LONGEST]]
 
 

@@ -111,7 +111,9 @@ class ProcessRecords:
 
     def error(self, data: object) -> BaseException:
         """The error that *data* describes."""
-        return record.error_from(data, lambda value: codec.revive(value, self.long), self.long)
+        from appl.tracing.format.recorded_errors import error_from  # few calls fail
+
+        return error_from(data, lambda value: codec.revive(value, self.long), self.long)
 
     # -- answers
 

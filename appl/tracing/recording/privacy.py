@@ -23,7 +23,8 @@ from appl.prompt import Message, digest_of
 from appl.tracing.format import codec
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.keys import RunKey
-from appl.tracing.format.record import ANSWERED, FACTS
+from appl.tracing.format.record import ANSWERED
+from appl.tracing.format.recorded_errors import FACTS
 from appl.tracing.format.sealing import Sealer
 from appl.tracing.format.table import (
     EVERY,

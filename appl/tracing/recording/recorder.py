@@ -264,7 +264,11 @@ class Recorder:
             return
         ended, self._ended = self._ended, None  # it may hold the error with the program's frames
         error = ended.error if ended else None
-        error_fields = None if error is None else record.error_data(error)
+        error_fields: tuple[object, ...] | None = None
+        if error is not None:
+            from appl.tracing.format.recorded_errors import error_data  # most runs end well
+
+            error_fields = error_data(error)
         why = reason or (ended.reason if ended else "finished")
         # First the closing record is queued, then further events are ignored. An event that another
         # thread queues in between comes behind that record, where the encoder stops.
@@ -343,6 +347,14 @@ class Recorder:
 Held = tuple[Event | WithError, int]
 
 
+def _with_error(
+    event: AttemptFailed | CallEnded | ToolEnded, error: BaseException | None
+) -> WithError:
+    from appl.tracing.format.recorded_errors import error_data  # few calls fail
+
+    return WithError(event, error_data(error or CANCELLED))
+
+
 def _scope(event: ScopeEntered) -> Held:
     if not event.metadata:
         return event, _WEIGHT
@@ -364,8 +376,9 @@ def _left(event: ScopeLeft) -> Held:
 def _answered(event: CallEnded) -> Held:
     response, weight = event.response, _WEIGHT
     if response is None:
-        error = record.error_data(event.error or CANCELLED)
-        return WithError(event, error), weight + sum(len(chunk.text) for chunk in event.chunks)
+        return _with_error(event, event.error), weight + sum(
+            len(chunk.text) for chunk in event.chunks
+        )
     fixed = type(response.samples) is tuple
     fixed = fixed and type(response.prompt_logprobs) in (tuple, type(None))
     weight += _TOKEN * len(response.prompt_logprobs or ())
@@ -388,7 +401,7 @@ def _answered(event: CallEnded) -> Held:
 
 def _held_result(event: ToolEnded) -> Held:
     if event.message is None:
-        return WithError(event, record.error_data(event.error or CANCELLED)), _WEIGHT
+        return _with_error(event, event.error), _WEIGHT
     return event, _WEIGHT + len(event.message.content)
 
 
@@ -411,7 +424,7 @@ _HOLDS: dict[type, Callable[[Any], Held]] = {
         event,
         _WEIGHT + (event.request.messages.size if event.request.messages is not None else 0),
     ),
-    AttemptFailed: lambda event: (WithError(event, record.error_data(event.error)), _WEIGHT),
+    AttemptFailed: lambda event: (_with_error(event, event.error), _WEIGHT),
     CallEnded: _answered,
     ToolStarted: lambda event: (event, _WEIGHT + len(event.arguments)),
     ToolEnded: _held_result,
