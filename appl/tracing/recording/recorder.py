@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from appl.tracing.recording.privacy import Mode, Redact, Veil
 
 _header_row, _process_row = table.row(table.HeaderRecord), table.row(table.ProcessRecord)
-_NAMES_SHOWN = 5
 _WEIGHT = 512
 """Bytes that an event is taken to hold besides its text, for the limit of the queue."""
 _TOKEN = 64
@@ -303,41 +302,14 @@ class Recorder:
                 action()
         except TraceWriteError as error:
             self._off = self._on_error == "warn"
-            message = str(error) + self._unsaved()
+            from appl.tracing.recording.unsaved import unsaved  # few runs cannot be recorded
+
+            message = f"{error}{unsaved(self.encoder, self.writer)}"
             if not self._off:
                 raise TraceWriteError(f"{message}; {stopping}") from error
             if not self._is_reported:
                 self._is_reported = True
                 self._notify(f"appl: {message}; {going_on}")
-
-    def _unsaved(self) -> str:
-        """The records that are lost if the process ends now, in words."""
-        from appl.tracing.format.allowance import unlimited
-
-        records, names = 0, list[str]()
-        calls = self.encoder.written.calls
-        generations = calls.earlier.copy(), calls.recent.copy()  # on any thread: each in one step
-        addresses = {number: call for some in generations for call, number in some.items()}
-        for item in self.writer.unsaved():
-            if isinstance(item, bytes) and len(item) > codec.MAX_RAW:  # why it is not saved
-                records += 1
-            elif isinstance(item, bytes):
-                inner = list(codec.unpack(item, unlimited()))
-                records += len(inner)
-                ends = table.chosen(inner, table.EndRecord)
-                answered = (end.call for end in ends if end.status == record.ANSWERED)
-                names += [
-                    addresses.get(call, str(call)) if isinstance(call, int) else call
-                    for call in answered
-                ]
-            else:
-                records += 1
-                if isinstance(item, CallEnded) and item.response is not None:
-                    names.append(item.address)
-        if not names:
-            return f"; {records} records are not saved" if records else ""
-        more = ", …" if len(names) > _NAMES_SHOWN else ""
-        return f"; not saved: {len(names)} answers ({', '.join(names[:_NAMES_SHOWN])}{more})"
 
 
 # -- by type: what is queued in place of an event, and the bytes that it is taken to hold. What the
