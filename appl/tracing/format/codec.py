@@ -83,15 +83,21 @@ def unpack(data: bytes, allowance: DecodingAllowance | None = None) -> Iterator[
     return _records(data, list_hook=allowed.list_hook, object_hook=allowed.map_hook)
 
 
-def unpack_uncounted(data: bytes) -> Iterator[Any]:
-    """The records in *data*, without an allowance; for readers that keep one record at a time.
+def unpack_singly(data: bytes, allowance: DecodingAllowance) -> Iterator[Any]:
+    """As ``unpack``, for readers that keep one record at a time and count what they keep.
 
-    For *data* of at most ``UNCOUNTED`` bytes, which cannot become more than a few hundred times
-    that. Raises ``ValueError``.
+    At most ``UNCOUNTED`` bytes are not counted, as they cannot become more than a few hundred times
+    that.
     """
-    if len(data) > UNCOUNTED:
-        raise ValueError(f"{len(data)} bytes are too many not to be counted")
-    return _records(data)
+    if len(data) <= UNCOUNTED:
+        yield from _records(data)
+        return
+    from appl.tracing.format.allowance import DecodingAllowance
+
+    scratch = DecodingAllowance(max(allowance.most - allowance.used, 0))
+    for fields in unpack(data, scratch):
+        yield fields
+        scratch.used = 0
 
 
 def unpack_one(data: bytes, allowance: DecodingAllowance) -> Any:

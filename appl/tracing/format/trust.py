@@ -31,14 +31,6 @@ def doubt(path: Path, owner: Owner | None) -> str | None:
     first, last = signatures[0], signatures[-1]
     if owner is None or first is None or last is None:
         return "it is not signed with your key, or it was changed"
-    ends = _ends_of(owner, first)
-    if ends and ends.isdisjoint(signatures):
-        return "its end was cut off"
-    return None
-
-
-def _ends_of(owner: Owner, first: bytes) -> set[bytes]:
-    """The last signatures of the run whose first signature is *first*, as *owner* lists them."""
     ends = set[bytes]()
     with contextlib.suppress(OSError):
         data = owner.ends.read_bytes()
@@ -46,7 +38,9 @@ def _ends_of(owner: Owner, first: bytes) -> set[bytes]:
         while at >= 0:  # at any offset: a torn entry shifts those after it
             ends.add(data[at + SIGNATURE : at + 2 * SIGNATURE])
             at = data.find(first, at + 2 * SIGNATURE)
-    return ends
+    if ends and ends.isdisjoint(signatures):
+        return "its end was cut off"
+    return None
 
 
 def end_here(path: Path, owner: Owner | None) -> None:

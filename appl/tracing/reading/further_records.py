@@ -14,7 +14,7 @@ from appl.tracing.format import record, table
 from appl.tracing.format.allowance import RECORD
 from appl.tracing.format.failures import Failure, error_key
 from appl.tracing.format.record import checked, optional, word
-from appl.tracing.reading.batches import note_change
+from appl.tracing.reading.batches import RecordedBatch
 from appl.tracing.reading.process_records import ProcessRecords
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Attempt, Observation, Returned
@@ -77,8 +77,15 @@ def _failure(reader: Reader, failed: table.FailureRecord) -> None:
 def _batch(reader: Reader, changed: table.BatchRecord) -> None:
     reader.count(changed.facts)
     reader.allowance.spend(RECORD + _EDGE * len(changed.calls))
-    calls = tuple(map(reader.address_of, changed.calls))
-    note_change(reader.trace.batches, changed, calls, reader.incarnation)
+    key = checked(str, changed.key)
+    batch = reader.trace.batches.setdefault(key, RecordedBatch(key))
+    batch.state, batch.at = checked(str, changed.state), checked(int, changed.at)
+    batch.incarnation = reader.incarnation
+    batch.facts.update(checked(dict, changed.facts))
+    batch.calls = tuple(map(reader.address_of, changed.calls)) or batch.calls
+    parts = [checked(int, part) for part in checked(list, batch.facts.get("parts") or [])]
+    if len(parts) not in (0, 2 * len(batch.calls)):
+        raise ValueError(f"{len(parts)} parts are those of {len(batch.calls)} calls")
 
 
 def _warning(reader: Reader, warning: table.WarningRecord) -> None:

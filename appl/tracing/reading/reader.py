@@ -10,7 +10,6 @@ any file gives a ``Trace`` or a ``TraceError``, which may come where a value is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from appl.errors import TraceCorrupt, TraceError, TraceTooNew
@@ -119,7 +118,7 @@ class Reader:
         """Take in the records of the block that was found last. Raises ``TraceCorrupt``."""
         trace, place = self.trace, checked(BlockSource, self.stored.source).add()
         try:
-            for fields in self._unpacked(raw):
+            for fields in codec.unpack_singly(raw, self.allowance):
                 self.place = place
                 self.take(fields)
                 place += 1
@@ -137,17 +136,6 @@ class Reader:
         trace.torn, trace.state = scan.torn, scan.state(self.closed)
         trace.read_to = scan.position
         self.stored.set_limit(allowance.used, allowance.most - allowance.used)
-
-    def _unpacked(self, raw: bytes) -> Iterator[Any]:
-        """The records of a block, of which one at a time is held: what is kept is counted later."""
-        if len(raw) <= codec.UNCOUNTED:
-            yield from codec.unpack_uncounted(raw)
-            return
-        allowance = self.allowance
-        scratch = DecodingAllowance(max(allowance.most - allowance.used, 0))
-        for fields in codec.unpack(raw, scratch):
-            yield fields
-            scratch.used = 0
 
     def take(self, fields: Any) -> None:
         """Take in one record."""

@@ -25,25 +25,21 @@ _PROVIDED = {PROVIDED}
 
 def masked_item(secrets: Secrets, item: bytes) -> bytes:
     """The records in *item* without *secrets*."""
-    return b"".join(
-        codec.pack(_masked_record(secrets, record)) for record in codec.unpack(item, unlimited())
-    )
-
-
-def _masked_record(secrets: Secrets, record: Any) -> object:
-    marks: list[str] = []
-    names, fields = record[1:] if record[0] == MASKED else ((), record)
-    clean = [fields[0], *(masked_data(secrets, value, marks) for value in fields[1:])]
-    if not marks:
-        return record
-    if record[0] == MASKED:
-        return (MASKED, sorted({*names, *marks}), clean)
-    for end in table.chosen([clean], table.EndRecord):
-        if end.status == ANSWERED:  # its tokens spell out the secret piece by piece
-            samples, *rest = end.value
-            bare = [[text, reason, None, *more] for text, reason, _, *more in samples]
-            return (MASKED, sorted(set(marks)), table.stored(end._replace(value=[bare, *rest])))
-    return (MASKED, sorted(set(marks)), clean)
+    packed: list[bytes] = []
+    for record in codec.unpack(item, unlimited()):
+        marks: list[str] = []
+        names, fields = record[1:] if record[0] == MASKED else ((), record)
+        clean: Any = [fields[0], *(masked_data(secrets, value, marks) for value in fields[1:])]
+        if not marks:
+            packed.append(codec.pack(record))
+            continue
+        for end in table.chosen([clean] if record[0] != MASKED else (), table.EndRecord):
+            if end.status == ANSWERED:  # its tokens spell out the secret piece by piece
+                samples, *rest = end.value
+                bare = [[text, reason, None, *more] for text, reason, _, *more in samples]
+                clean = table.stored(end._replace(value=[bare, *rest]))
+        packed.append(codec.pack((MASKED, sorted({*names, *marks}), clean)))
+    return b"".join(packed)
 
 
 def masked_data(secrets: Secrets, value: object, names: list[str], opaque: bool = False) -> Any:

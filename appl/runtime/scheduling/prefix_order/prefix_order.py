@@ -153,8 +153,9 @@ class PrefixOrder:
             return self._ready.popleft()
         tokens, now = self._caching.cache_tokens, self._clock.now()
         self.room.tokens = inf if tokens is None else tokens
-        if not self._reads_graphs and self.room.may_be_short():
-            # From now on: so many calls may come that room is short.
+        room = self.room
+        if not self._reads_graphs and room.used * FIRST_TURNS * FIRST_TURNS > room.tokens:
+            # From now on: those inside may not fit when each takes many more turns than expected.
             self._reads_graphs = True
             for conversation in self._conversations.values():
                 self._foresee(conversation)

@@ -173,10 +173,6 @@ class Room:
         """The tokens that those inside hold."""
         return BLOCK * len(self.held) + self.tails
 
-    def may_be_short(self) -> bool:
-        """True if those inside may not fit when each takes many more turns than is expected."""
-        return self.used * FIRST_TURNS * FIRST_TURNS > self.tokens
-
     def lapse(self, now: float) -> None:
         """Keep no room for those that have rested for too long *now*."""
         while self.resting:
@@ -184,10 +180,6 @@ class Room:
             if since + self.tokens / PREFILL > now:
                 return
             self.leave(conversation)
-
-    def next_lapse(self) -> float:
-        """The time of the next lapse."""
-        return next(iter(self.resting.values()), inf) + self.tokens / PREFILL
 
     def own_tokens(self, ask: OrderedCall) -> int:
         """The tokens of *ask* that no other conversation holds, nor another call of its turn."""
@@ -422,7 +414,11 @@ class Line:
         """
         room = self.room
         room.lapse(now)
-        conversation = self._overdue(now)
+        conversation = self._inside.overdue(now)  # it goes whether or not it fits
+        if conversation is None and room.overdue_let_in + LONG_WAIT_S <= now:
+            conversation = self._new.overdue(now)
+            if conversation is not None:
+                room.overdue_let_in = now
         if conversation is None:
             conversation = self._next_fitting()
         if conversation is None:
@@ -440,15 +436,6 @@ class Line:
         if conversation.waiting:
             self._wait(conversation)
         return ask
-
-    def _overdue(self, now: float) -> CachedConversation | None:
-        """One that has waited for too long, and goes whether or not it fits."""
-        conversation, room = self._inside.overdue(now), self.room
-        if conversation is None and room.overdue_let_in + LONG_WAIT_S <= now:
-            conversation = self._new.overdue(now)
-            if conversation is not None:
-                room.overdue_let_in = now
-        return conversation
 
     def _next_fitting(self) -> CachedConversation | None:
         """The next one of those that were let in, or the next newcomer, if it fits."""
@@ -479,7 +466,8 @@ class Line:
         """The time at which ``next`` may have a call though nothing has happened."""
         room = self.room
         new = max(self._new.due(), room.overdue_let_in + LONG_WAIT_S)
-        return min(self._inside.due(), new, room.next_lapse())
+        lapse = next(iter(room.resting.values()), inf) + room.tokens / PREFILL
+        return min(self._inside.due(), new, lapse)
 
     def sort(self) -> None:
         """Sort the newcomers anew, as more is known of their turns."""
