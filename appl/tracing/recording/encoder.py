@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from appl.backend import Request, Response, Sample, Sampling
+from appl.backend import Request, Sample, Sampling
 from appl.errors import CallCancelled
 from appl.prompt import (
     Media,
@@ -583,8 +583,11 @@ class EventEncoder:
             size = len(first.text)
             if first.tool_calls or first.reasoning or first.provider_fields is not None:
                 size += _others(first)
-        if response.prompt_logprobs is not None and self._hides_prompt(response):
-            response = replace(response, prompt_logprobs=None)
+        if response.prompt_logprobs is not None:
+            from appl.tracing.recording.further_events import hides_prompt
+
+            if hides_prompt(self, response):
+                response = replace(response, prompt_logprobs=None)
         is_unusual = self.redact is not None or response.vectors is not None
         if first is None or size > LONG_TEXT or is_unusual:
             masks: list[str] = []
@@ -605,16 +608,6 @@ class EventEncoder:
         self.records.append(ended)
         if call is not None and len(text) > _TINY and not self._whole:
             self.written.answers.recent[text] = call
-
-    def _hides_prompt(self, response: Response) -> bool:
-        """True if the tokens of the prompt are left out: a secret may stand in several of them."""
-        text = "".join(token.token for token in response.prompt_logprobs or ())
-        alternatives = (best for token in response.prompt_logprobs or () for best in token.top[:1])
-        likely = "".join(best for best, _ in alternatives)
-        finds = self.masker.finds
-        return self.redact is not None or any(
-            finds(spelling.encode("utf-8", "surrogatepass")) for spelling in (text, likely)
-        )
 
     def end(
         self,

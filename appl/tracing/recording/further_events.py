@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from appl.backend import Response
 from appl.errors import CallCancelled
 from appl.prompt import Message, ToolCall
 from appl.runtime.event import (
@@ -179,6 +180,17 @@ def _begun(encoder: EventEncoder, item: Begun) -> None:
     forget_retried(encoder.failures.known, call.address)
     if call.started is not None:  # else it was not counted
         encoder.totals.models[call.model].forget(call.ended_as, bool(call.attempts))
+
+
+def hides_prompt(encoder: EventEncoder, response: Response) -> bool:
+    """True if the tokens of the prompt are left out: a secret may stand in several of them."""
+    text = "".join(token.token for token in response.prompt_logprobs or ())
+    alternatives = (best for token in response.prompt_logprobs or () for best in token.top[:1])
+    likely = "".join(best for best, _ in alternatives)
+    finds = encoder.masker.finds
+    return encoder.redact is not None or any(
+        finds(spelling.encode("utf-8", "surrogatepass")) for spelling in (text, likely)
+    )
 
 
 HANDLERS: dict[type, Callable[[EventEncoder, Any], None]] = {
