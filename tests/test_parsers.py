@@ -160,7 +160,7 @@ LISTED = {
     },
     "appl/tracing/format/block.py": {"_magic decode": "a pattern has let only letters through"},
     "appl/tracing/format/codec.py": {
-        "unpack_one msgpack": SAYS, "_revive_dict int": SAYS, "plain int": NUMBER,
+        "unpack_one msgpack": SAYS, "revive int": SAYS, "plain int": NUMBER,
     },
     "appl/tracing/format/record.py": {"provided_data json": OWN},
     "appl/tracing/keeping/run_filter.py": {

@@ -30,7 +30,9 @@ def text_diff(then: str, now: str) -> list[str]:
     start = then.rfind("\n", 0, common(then, now)) + 1
     old, new = then[start:].splitlines(), now[start:].splitlines()
     if len(old) > 1 or len(new) > 1:
-        old, new = _without_end(old, new)
+        while old and new and old[-1] == new[-1]:
+            old.pop()
+            new.pop()
         diff = difflib.unified_diff(old[:_AT_ONCE], new[:_AT_ONCE], lineterm="", n=0)
         lines = [line for line in diff if not line.startswith(("---", "+++", "@@"))]
         if lines:
@@ -48,14 +50,6 @@ def _first(lines: list[str]) -> list[str]:
     """The first of *lines*, and the number of those that are left out."""
     more = [f"  … and {len(lines) - _LINES} more lines"] if len(lines) > _LINES else []
     return lines[:_LINES] + more
-
-
-def _without_end(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
-    """*old* and *new* without their common last lines."""
-    same = 0
-    while same < min(len(old), len(new)) and old[-1 - same] == new[-1 - same]:
-        same += 1
-    return old[: len(old) - same], new[: len(new) - same]
 
 
 def _cut(line: str) -> str:

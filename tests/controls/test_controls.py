@@ -128,8 +128,8 @@ CONTROLS = {
     ),
     "no look at shapes before a block is written": Control(
         "tracing/recording/secret.py",
-        "        return [*self._exact_tests, *map(finds, FIRST if self._shapes else ())]\n",
-        "        return self._exact_tests\n",
+        "        return [*self.exact_tests, *map(finds, FIRST if self._shapes else ())]\n",
+        "        return self.exact_tests\n",
         "canaries/test_shapes.py::test_what_fits_a_shape_is_always_looked_at",
     ),
     "masked answers are given again": Control(

@@ -242,6 +242,27 @@ def test_after_a_ctrl_c_the_calls_that_it_cancelled_are_asked(tmp_path: Path) ->
     assert replay(path, program) == values
 
 
+def test_after_a_ctrl_c_a_call_that_had_not_all_of_its_prompt_is_asked(tmp_path: Path) -> None:
+    path, times = tmp_path / "t.trace", list[str]()
+
+    @ppl
+    def program() -> list[str]:
+        first = branch(1)
+        f"It said: {first}"
+        second = gen()  # waits for the first one, and was never begun
+        if not times:
+            times.append("interrupted")
+            raise KeyboardInterrupt
+        return [str(first), str(second)]
+
+    assert isinstance(record(path, program, Slow(0)), KeyboardInterrupt)
+    call = Trace.open(path).by_address["/program.0/gen.0"]
+    assert (call.started, call.ended_as) == (None, "cancelled")
+    values, _, _ = go_on(path, program, numbered())
+    assert values == ["answer 1", "answer 2"]
+    assert Trace.open(path).totals().answered == 2
+
+
 def test_a_call_that_the_program_cancels_itself_is_not_asked(tmp_path: Path) -> None:
     path = tmp_path / "t.trace"
 

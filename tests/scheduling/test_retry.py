@@ -18,7 +18,7 @@ from appl.errors import (
 )
 from appl.runtime.scheduling.connecting import let_go
 from appl.runtime.scheduling.patience import wait_s
-from appl.runtime.scheduling.traffic import RetryBudget
+from appl.runtime.scheduling.retry import RetryBudget
 from appl.testing import (
     Answer,
     AttemptFailed,
@@ -139,9 +139,8 @@ def test_waiting_times_are_drawn_from_seed_address_and_attempt() -> None:
 
 def test_retries_are_a_share_of_new_calls() -> None:
     budget = RetryBudget(Retries(share=0.2, spare=10))
-    assert sum(budget.spend() for _ in range(100)) == 10
-    budget.calls += 100
-    assert sum(budget.spend() for _ in range(100)) in (19, 20)
+    assert sum(budget.spend(0) for _ in range(100)) == 10
+    assert sum(budget.spend(100) for _ in range(100)) in (19, 20)
 
 
 def test_a_backend_that_always_fails_is_not_asked_ever_more() -> None:

@@ -24,7 +24,7 @@ from appl.tracing import Trace, records, tape
 from appl.tracing.exporting import chrome, markdown, otlp, spans_of
 from appl.tracing.format import Content, Kind, codec, table
 from appl.tracing.keeping import share
-from appl.tracing.reading import HANDLERS, runs
+from appl.tracing.reading import further_records, reader, runs
 from appl.tracing.viewer import View
 from tests.drawn import counts
 
@@ -297,4 +297,5 @@ def test_a_shared_trace_has_the_words_that_may_be_shared_and_no_others(
 
 
 def test_every_kind_has_a_reader() -> None:
-    assert {kind.__name__ for kind in table.EVERY - HANDLERS.keys()} == set()
+    handlers = reader.HANDLERS.keys() | further_records.HANDLERS.keys()
+    assert {kind.__name__ for kind in table.EVERY - handlers} == set()

@@ -19,7 +19,7 @@ from appl.parts.engine.questions import PromptKey, WorkerQuestion
 from appl.prompt import Messages
 from appl.prompt.origin import Spans, line_of
 from appl.runtime.event import CallEnded, CallStarted, ChunkArrived, Event, Observed, RunEnded
-from appl.tracing.format.record import error_data, error_from
+from appl.tracing.format.recorded_errors import error_data, error_from
 from appl.tracing.recording.secret import Masker
 
 REMEMBERED = 4096

@@ -103,7 +103,15 @@ class Account:
                 continue
             assert spent is not None and reserved is not None
             if spent + needed > limit:
-                raise _exceeded(name, limit, spent, reserved, needed)
+                raise BudgetExceeded(
+                    f"the budget of {limit} {_UNITS[name]} has {limit - spent} left, and this call "
+                    f"may take {needed}; it was not sent",
+                    limit=name,
+                    most=limit,
+                    spent=spent,
+                    reserved=reserved,
+                    asked=needed,
+                )
             room = room and spent + reserved + needed <= limit
         return room
 
@@ -121,18 +129,6 @@ class Account:
 def _sum(one: Amounts, other: Amounts) -> Amounts:
     """The sum of what is known."""
     return Amounts(*((a or 0) + (b or 0) for a, b in zip(one, other, strict=True)))
-
-
-def _exceeded(name: str, limit: int, spent: int, reserved: int, needed: int) -> BudgetExceeded:
-    return BudgetExceeded(
-        f"the budget of {limit} {_UNITS[name]} has {limit - spent} left, and this call may take "
-        f"{needed}; it was not sent",
-        limit=name,
-        most=limit,
-        spent=spent,
-        reserved=reserved,
-        asked=needed,
-    )
 
 
 @dataclass(slots=True)
@@ -279,14 +275,10 @@ class BudgetLedger:
         remaining.append(waiting)
 
 
-def _fit(accounts: list[Account], worst: Amounts) -> bool:
-    return all([account.fits(worst) for account in accounts])  # all raise before one says no
-
-
 def _reserved(accounts: list[Account], worst: Amounts) -> bool:
     """Reserve *worst* if it fits now. Raises ``BudgetExceeded`` if it never can."""
     with accounts[-1].held():
-        room = _fit(accounts, worst)
+        room = all([account.fits(worst) for account in accounts])  # all raise before one says no
         for account in accounts if room else ():
             account.book(_NONE, worst)
     return room

@@ -11,7 +11,6 @@ import math
 import opcode
 import traceback
 from collections.abc import Callable
-from types import FrameType
 
 from appl.backend import Connects
 from appl.errors import BackendError
@@ -90,16 +89,10 @@ def let_go(error: BackendError) -> None:
     while current is not None and id(current) not in visited:  # an error may lead to itself
         visited.add(id(current))
         for frame, _ in traceback.walk_tb(current.__traceback__):
-            if not _may_wait(frame):
+            # A coroutine that goes on later would be ended by clearing its frame. An error that a
+            # backend raises to several calls leads through those that ask again, too.
+            at = frame.f_lasti
+            if at < 0 or frame.f_code.co_code[at] != opcode.opmap["YIELD_VALUE"]:
                 with contextlib.suppress(RuntimeError):  # it is running
                     frame.clear()
         current = current.__cause__ or current.__context__
-
-
-def _may_wait(frame: FrameType) -> bool:
-    """True if *frame* may be that of a coroutine that goes on later, which clearing would end.
-
-    An error that a backend raises to several calls leads through those that ask again, too.
-    """
-    at = frame.f_lasti
-    return at >= 0 and frame.f_code.co_code[at] == opcode.opmap["YIELD_VALUE"]

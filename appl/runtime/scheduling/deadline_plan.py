@@ -339,7 +339,13 @@ class DeadlinePlanner:
         self._depth = self._chain(nodes)
         plan = self._plan(nodes, call.address, price, now)
         if len(nodes) > _AHEAD:
-            plan, nodes, remaining = _shortened(plan, nodes, call.address, remaining)
+            # The first calls of a long plan, with their share of the time.
+            size = max(_AHEAD, nodes.index(call.address) + 1)
+            seconds, costs, needs, delays = plan
+            short = DeadlinePlan(seconds[:size], costs[:size], needs[:size], delays[:size])
+            whole = plan.end(plan.quickest())
+            remaining *= short.end(short.quickest()) / whole if whole > 0 else 1.0
+            plan, nodes = short, nodes[:size]
         plans = chosen_by(plan, remaining)
         self._planned = dict(zip(nodes, plans, strict=True))
         self._until, self._still = now + max(remaining, 0.0) * _STEADY, len(nodes) // _LONG
@@ -388,18 +394,6 @@ def _answered_by(place: str, spots: Sequence[Spot]) -> Spot | None:
     alike = [spot for spot in spots if place.startswith(f"{spot.backend}/")]
     exact = [spot for spot in alike if place.startswith(str(spot))]
     return max(exact, key=lambda spot: len(spot.model), default=alike[0] if alike else None)
-
-
-def _shortened(
-    plan: DeadlinePlan, nodes: list[str], own: str, remaining: float
-) -> tuple[DeadlinePlan, list[str], float]:
-    """The first calls of a long *plan*, with their share of the *remaining* time."""
-    size = max(_AHEAD, nodes.index(own) + 1)
-    seconds, costs, needs, delays = plan
-    short = DeadlinePlan(seconds[:size], costs[:size], needs[:size], delays[:size])
-    whole = plan.end(plan.quickest())
-    share = short.end(short.quickest()) / whole if whole > 0 else 1.0
-    return short, nodes[:size], remaining * share
 
 
 def _following(call: Call) -> int:

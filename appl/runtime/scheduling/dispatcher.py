@@ -19,7 +19,7 @@ from weakref import ref
 
 from appl.backend import Backend, Connects, Emit, PrefixCaching, Pricing, Request, Response, offers
 from appl.backend.check import check_response
-from appl.errors import BackendBusy, BackendError, BudgetExceeded
+from appl.errors import BackendError, BudgetExceeded
 from appl.runtime.event import AttemptFailed, CallDispatched
 from appl.runtime.scheduling.policy import ATTEMPT_S, Policy
 from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
@@ -97,7 +97,7 @@ class Dispatcher:
         budgets: Budgets | None = None,
     ) -> None:
         self.backend, self.policy, self.name = backend, policy, backend.profile.name
-        self._make_samples, self._seed = samples, seed
+        self._make_samples, self.seed = samples, seed
         traffic = traffic or Traffic(policy, most)
         self.traffic, self._clock, self.outages = traffic, traffic.clock, traffic.outages
         self.connecting: Connecting | None = None
@@ -267,13 +267,15 @@ class Dispatcher:
         """Ask the backend itself, until it answers or there is no point in asking again."""
         ready = self._ready.pop(call, -math.inf) if self._ready else -math.inf
         question = self.questions[call] = Question(call, request, emit, ready)
-        self.traffic.retries.calls += 1
+        self.traffic.calls += 1
         try:
             while True:
                 try:
                     return await self._attempt(question)
                 except BackendError as error:
-                    wait = self._wait_after(question, error)
+                    from appl.runtime.scheduling.retry import wait_after  # few attempts fail
+
+                    wait = wait_after(self, question, error)
                     question.error = error  # for those who look on while it rests
                     if (watcher := call.run.reporter.watcher) is not None:
                         at, number = time.monotonic_ns(), question.number
@@ -400,36 +402,6 @@ class Dispatcher:
         finally:
             self._resting -= 1
 
-    def _wait_after(self, question: Question, error: BackendError) -> float:
-        """The seconds until the next attempt after *error*, which is raised if it is final."""
-        retries, call, now = self.policy.retries, question.call, self._clock.now()
-        # A program that has seen a part of this answer must not be given the beginning of another.
-        over = question.over or call.run.closed or call.outcome is not None
-        if not error.retriable or retries.attempts == 1 or over or question.begun():
-            raise error
-        from appl.runtime.scheduling.patience import exhausted_error, wait_s
-
-        question.refused = now if question.refused is None else question.refused
-        outage = self.traffic.outage(question.request.model)
-        if isinstance(error, BackendBusy) or outage.dead:
-            # Turned away, or not there: the call has not been tried, so only the time counts.
-            if question.elsewhere:
-                raise error
-            question.away += 1
-        else:
-            question.failed += 1
-            # When a server fails for everybody, retries of all calls would add to its load.
-            if question.failed >= retries.attempts or not (
-                question.shared or self.traffic.retries.spend()
-            ):
-                raise error
-        retry_after = error.retry_after or 0.0
-        remaining_s = self.admission.late(question, outage) - now
-        if remaining_s <= 0 or retry_after > remaining_s:
-            raise exhausted_error(error, retries.patience_s) from None
-        failed = max(question.failed, question.away)
-        return min(wait_s(retries, self._seed, call.address, failed, retry_after), remaining_s)
-
 
 def _meter_of(dispatcher: ref[Dispatcher]) -> Meter:
     """The meter of a *dispatcher*, which asks for it and so is there."""
@@ -507,28 +479,19 @@ class Question:
         """A block in which it waits for *why*, at least until *until*."""
         self.waits, self.until = why, until
         since = time.monotonic_ns()
+        # Its run will move by itself where it waits for a timer, and is not idle.
+        detection = self.call.run.outside.idle_detection if why in _TIMED else None
+        if detection is not None:
+            detection.timers += 1
         try:
-            with _timed(self.call) if why in _TIMED else nullcontext():
-                yield
+            yield
         finally:
+            if detection is not None:
+                detection.timers -= 1
             self.waits = self.until = None
             if why not in _UNCOUNTED:
                 waited = self.waited = self.waited or {}
                 waited[why] = waited.get(why, 0) + time.monotonic_ns() - since
-
-
-@contextmanager
-def _timed(call: Call) -> Iterator[None]:
-    """A block in which *call* waits for a timer: its run will move by itself, and is not idle."""
-    detection = call.run.outside.idle_detection
-    if detection is None:
-        yield
-        return
-    detection.timers += 1
-    try:
-        yield
-    finally:
-        detection.timers -= 1
 
 
 class CommonDeadline:

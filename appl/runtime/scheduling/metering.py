@@ -62,7 +62,11 @@ class Meter:
             context,
         )
         if answer is None:
-            raise self._endless()
+            raise BudgetExceeded(
+                f"nobody says how long an answer of {self._profile.name!r} may be, so no budget of "
+                "tokens or cost can hold; give max_tokens, to gen() or as a setting",
+                limit="tokens",
+            )
         cost = 0
         if limited[0]:
             reuse, tier = request.reuse, _tier(sampling)
@@ -89,8 +93,13 @@ class Meter:
         usage = response.usage
         # On the I/O loop alone, as every answer is: what one answer teaches holds for the estimates
         # of all calls that are admitted after it, and amounts that are reserved stay as they are.
-        if usage.prompt_tokens is not None and usage.completion_tokens is not None:
-            self._learn(request, usage.prompt_tokens)
+        if (
+            usage.prompt_tokens is not None
+            and usage.completion_tokens is not None
+            and self._caching is None
+            and not any(message.media for message in request.messages or ())
+        ):
+            self._ratio = max(self._ratio, usage.prompt_tokens / estimated(request))
         return _charged(usage, response.cost, worst)
 
     def failed(self, request: Request, error: BaseException, worst: Amounts | None) -> Amounts:
@@ -131,31 +140,17 @@ class Meter:
         longest = (request.sampling.max_tokens or 0) * max(request.n, 1)
         return self.prompt_tokens(request) + longest
 
-    def _learn(self, request: Request, tokens: int) -> None:
-        """Raise later estimates if the text took more tokens than estimated."""
-        if self._caching is None and not any(m.media for m in request.messages or ()):
-            self._ratio = max(self._ratio, tokens / estimated(request))
-
-    def _endless(self) -> BudgetExceeded:
-        return BudgetExceeded(
-            f"nobody says how long an answer of {self._profile.name!r} may be, so no budget of "
-            "tokens or cost can hold; give max_tokens, to gen() or as a setting",
-            limit="tokens",
-        )
-
     def _price(self, model: str) -> Price:
-        price = price_for(self._prices, model or self._profile.default_model or "")
+        model = model or self._profile.default_model or ""
+        price = price_for(self._prices, model)
         if price is None:
-            raise self._unpriced(model or self._profile.default_model)
+            name = f"{self._profile.name}/{model}" if model else ""
+            raise BudgetExceeded(
+                f"there is no price for {name or 'the default model'!r}, so no budget of cost can "
+                f'hold; write [prices] "{name}" = {{ prompt = …, answer = … }} per million tokens',
+                limit="cost",
+            )
         return price
-
-    def _unpriced(self, model: str | None) -> BudgetExceeded:
-        name = f"{self._profile.name}/{model}" if model else ""
-        return BudgetExceeded(
-            f"there is no price for {name or 'the default model'!r}, so no budget of cost can "
-            f'hold; write [prices] "{name}" = {{ prompt = …, answer = … }} per million tokens',
-            limit="cost",
-        )
 
 
 def _tier(sampling: Sampling) -> str:

@@ -98,7 +98,10 @@ class Outage:
             self.since = now
         self.refusals += 1
         self.refused_at, self.error = now, plain(error)
-        if not _deadly(error):
+        silent = isinstance(error, BackendUnavailable)  # which is no sign of life
+        if isinstance(error, BackendTimeout):
+            silent = error.deadline in ("connect", "first token")
+        if not silent:
             self._alive()
         else:
             self._failures += 1
@@ -168,13 +171,6 @@ def _wake(waiting: dict[asyncio.Future[None], float], before: float = math.inf) 
     for news, late in waiting.items():
         if late < before or before == math.inf:
             wake(news)
-
-
-def _deadly(error: BackendError) -> bool:
-    """True if *error* is no sign of life."""
-    if isinstance(error, BackendTimeout):
-        return error.deadline in ("connect", "first token")
-    return isinstance(error, BackendUnavailable)
 
 
 def plain(error: BackendError) -> BackendError:

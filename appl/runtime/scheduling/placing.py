@@ -261,18 +261,16 @@ class Placing:
         elif route.prefer == "latency":
             spots = tuple(sorted(spots, key=self._took_s))
         elif route.within is not None:
-            planner = self._planners.get(route) or self._planner(route, route.within)
+            # Few runs have a deadline.
+            from appl.runtime.scheduling.deadline_plan import DeadlinePlanner
+
+            planner = self._planners.get(route)
+            if planner is None:
+                planner = DeadlinePlanner(route.within, route.spots, self.forecast)
+                self._planners[route] = planner
             price = partial(self._price, request)
             spots = planner.ranked(call, price, self._now(spots[0]))
         return tuple(sorted(spots, key=self._is_away))
-
-    def _planner(self, route: Route, within: float) -> DeadlinePlanner:
-        """What chooses among the places of *route*, for a run that is to end *within* seconds."""
-        # Few runs have a deadline.
-        from appl.runtime.scheduling.deadline_plan import DeadlinePlanner
-
-        planner = self._planners[route] = DeadlinePlanner(within, route.spots, self.forecast)
-        return planner
 
     def _is_away(self, spot: Spot) -> bool:
         """True if its backend could not be connected with recently."""

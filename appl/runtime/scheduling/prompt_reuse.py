@@ -28,7 +28,7 @@ from appl.runtime.scheduling.timers import LoopClock, Timer
 
 if TYPE_CHECKING:
     from appl.prompt import Messages
-    from appl.runtime.answers.call import Call, CallFrame
+    from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
 
 _MOST = 65_536
@@ -293,7 +293,12 @@ class ReuseOrder:
         if profile is None:
             return None
         tools = sum(map(len, request.sampling.tools))
-        if _is_short(request.messages, profile.least * _BYTES - tools):
+        size = profile.least * _BYTES - tools
+        link: Messages | None = request.messages
+        while link is not None and size > 0:
+            size -= 3 * link.size
+            link = link.parent
+        if size > 0:  # the texts are surely shorter
             return None
         borders = _borders(request.messages)
         base = hash((request.model, request.sampling.tools, request.sampling.schema))
@@ -349,35 +354,28 @@ class ReuseOrder:
         if frame is None:  # the prompt has gone with it
             return None if call.away else False
         root = frame.root_of_prompt()
-        calls, line = self._calls_so_far(call, frame, root)
+        body, counts = root.body() if root.body is not None else None, None
+        own = frame.body() if frame.body is not None else None
+        is_own = own is not None and own is body
+        calls = max(  # in the conversation of the call
+            self._memory.call_counts.get(root.address, 0) + 1, is_own * (call.identity.ordinal + 1)
+        )
+        _put(self._memory.call_counts, root.address, calls)
         if self._queue.coming[root.address]:
             return True
         if root.ended:
             return False
-        body, counts = root.body() if root.body is not None else None, None
         if body is not None:
             with suppress(Exception):  # no graph can be made of it, or there are no graphs
                 counts = body.counts()
         if counts is None:
             return None
-        least, most = counts.remaining(calls, line)
+        is_in_body = is_own and body is not None and call.file == body.file
+        least, most = counts.remaining(calls, call.line if is_in_body else None)
         # A loop that may go on for ever is expected to go on; a typed answer may only be asked for
         # once more.
         endless = most is None and call.schema is None and not call.sampling.choices
         return True if least or endless else False if most == 0 else None
-
-    def _calls_so_far(
-        self, call: Call, frame: CallFrame, root: CallFrame
-    ) -> tuple[int, int | None]:
-        """The number of calls in the conversation of *call*, and its line in the function."""
-        body = root.body() if root.body is not None else None
-        own = frame.body() if frame.body is not None else None
-        is_own = own is not None and own is body
-        calls = max(
-            self._memory.call_counts.get(root.address, 0) + 1, is_own * (call.identity.ordinal + 1)
-        )
-        _put(self._memory.call_counts, root.address, calls)
-        return calls, call.line if is_own and body is not None and call.file == body.file else None
 
 
 def _continues(other: Call, call: Call) -> bool:
@@ -388,15 +386,6 @@ def _continues(other: Call, call: Call) -> bool:
     while node is not None and node.length > end.length:
         node = node.parent
     return node is end
-
-
-def _is_short(messages: Messages, size: int) -> bool:
-    """True if the texts of *messages* are surely below *size* bytes."""
-    link: Messages | None = messages
-    while link is not None and size > 0:
-        size -= 3 * link.size
-        link = link.parent
-    return size > 0
 
 
 def _begun(messages: Messages) -> tuple[int, float]:

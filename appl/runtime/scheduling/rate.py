@@ -42,7 +42,8 @@ class Rate:
                 await wait_for(self._clock, ready, self._wakeup)
             if self._window is not None:
                 await self._window.begin()
-            self._book(tokens)
+            if self._bucket is not None:
+                self._bucket.take(self._clock.now(), tokens)
 
     def ready_at(self) -> float:
         """The earliest time at which any request may be sent."""
@@ -54,10 +55,6 @@ class Rate:
             self._bucket.take(self._clock.now(), used - reserved)
             if self._wakeup is not None:
                 wake(self._wakeup)
-
-    def _book(self, tokens: int) -> None:
-        if self._bucket is not None:
-            self._bucket.take(self._clock.now(), tokens)
 
     def _ready_at(self, tokens: int) -> float:
         """The time at which a request for *tokens* may be sent, as far as is known now."""
@@ -75,7 +72,13 @@ class _Window:
 
     def __init__(self, requests: int, period_s: float, clock: Clock) -> None:
         self._clock, self._period_s = clock, period_s
-        self._throttler = _throttling(clock).Throttler(requests, period_s * _SHORTER)
+        # The module of asyncio-throttle, loaded anew, with *clock* in place of the machine's.
+        spec: Any = importlib.util.find_spec("asyncio_throttle.throttler")
+        module: Any = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        module.time = SimpleNamespace(monotonic=clock.now)
+        module.asyncio = SimpleNamespace(sleep=lambda s: sleep_until(clock, clock.now() + s))
+        self._throttler = module.Throttler(requests, period_s * _SHORTER)
         self._begun = deque[float](maxlen=requests)
 
     def ready_at(self, now: float) -> float:
@@ -88,16 +91,6 @@ class _Window:
         """Wait until one more request may begin; it has then begun."""
         await self._throttler.acquire()
         self._begun.append(self._clock.now())
-
-
-def _throttling(clock: Clock) -> Any:
-    """The module of asyncio-throttle, loaded anew, with *clock* in place of the machine's."""
-    spec: Any = importlib.util.find_spec("asyncio_throttle.throttler")
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.time = SimpleNamespace(monotonic=clock.now)
-    module.asyncio = SimpleNamespace(sleep=lambda s: sleep_until(clock, clock.now() + s))
-    return module
 
 
 class _Bucket:

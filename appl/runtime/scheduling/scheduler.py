@@ -292,19 +292,11 @@ def _prepared(call: Call) -> bool:
             call.run.outside.amend(call)
         call.prepare()
     except BaseException as error:
-        cause = _failed_part(call, error)
-        if cause is None:
-            call.failed(error)
-        else:
-            call.failed_as(cause)
+        for lazy in call.node.holes() if call.node is not None else ():
+            cause = source_of(lazy).outcome  # of the part that made the prompt fail
+            if isinstance(cause, Error) and cause.error is error:
+                call.failed_as(cause)
+                return False
+        call.failed(error)
         return False
     return True
-
-
-def _failed_part(call: Call, error: BaseException) -> Error | None:
-    """The outcome of the part that made the prompt fail."""
-    for lazy in call.node.holes() if call.node is not None else ():
-        source = source_of(lazy)
-        if isinstance(source.outcome, Error) and source.outcome.error is error:
-            return source.outcome
-    return None

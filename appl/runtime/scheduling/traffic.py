@@ -11,11 +11,12 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from appl.errors import BackendBusy, BackendError, BackendTimeout
-from appl.runtime.scheduling.policy import Policy, Retries
+from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.timers import Clock, LoopClock, wait_for, wake
 
 if TYPE_CHECKING:
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
     from appl.runtime.scheduling.dispatcher import Dispatcher
     from appl.runtime.scheduling.patience import Outage
     from appl.runtime.scheduling.rate import Rate
-
-_RECENT = 1000
-"""The number of new calls whose share of retries is kept for later at most."""
+    from appl.runtime.scheduling.retry import RetryBudget
 
 
 class Slots:
@@ -236,31 +235,10 @@ class Loan:
             self._traffic.rate.settle(reserved, tokens)
 
 
-class RetryBudget:
-    """The number of retries that all calls have left, so that a failing backend gets few of them.
-
-    Each of the new ``calls`` earns a share of one. Unused retries are kept, but not without limit.
-    """
-
-    def __init__(self, retries: Retries) -> None:
-        self._share, self._most = retries.share, retries.spare + retries.share * _RECENT
-        self._tokens = float(retries.spare)
-        self.calls = self._counted = 0
-
-    def spend(self) -> bool:
-        """Take one retry; false if none is left."""
-        earned, self._counted = self._share * (self.calls - self._counted), self.calls
-        self._tokens = min(self._most, self._tokens + earned)
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
-
-
 class Traffic:
     """The traffic to one server, under *policy*, with at most so many calls at once.
 
-    ``outages`` are those of its models; usually there are none.
+    ``outages`` are those of its models; usually there are none. So many ``calls`` have begun.
     """
 
     def __init__(self, policy: Policy, most: int | None) -> None:
@@ -283,7 +261,14 @@ class Traffic:
             from appl.runtime.scheduling.rate import Rate  # few backends have one
 
             self.rate = Rate(limits, self.clock)
-        self.retries = RetryBudget(policy.retries)
+        self.calls = 0
+
+    @cached_property
+    def retries(self) -> RetryBudget:
+        """The retries that all calls have left."""
+        from appl.runtime.scheduling.retry import RetryBudget  # most calls are answered
+
+        return RetryBudget(self._policy.retries)
 
     @property
     def by_tokens(self) -> bool:

@@ -8,12 +8,26 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from appl.tracing.reading.trace import RecordedCall
 
 _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
+
+
+_KEYS: tuple[Callable[[RecordedCall], Hashable], ...] = (
+    lambda call: (call.address, call.content),
+    lambda call: (call.address.rpartition("/")[0], call.content) if call.content else call.address,
+    lambda call: (
+        (_OCCURRENCE.sub("", call.address), call.content) if call.content else call.address
+    ),
+    lambda call: call.address,
+    lambda call: call.content or call.address,
+)
+"""The keys by which calls are paired, in this order: the same address and content; the same scope
+and content, so another ordinal; the same functions and content, so other occurrences; the same
+address; the same content anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,61 +56,16 @@ class Pair:
 
 
 def aligned(a: Sequence[RecordedCall], b: Sequence[RecordedCall]) -> list[Pair]:
-    """The calls of *a* and *b* in pairs, in the order of *b*; calls of *a* alone come last.
-
-    Calls are paired by, in this order: the same address and content; the same scope and content, so
-    another ordinal; the same functions and content, so other occurrences; the same address; the
-    same content anywhere.
-    """
+    """The calls of *a* and *b* in pairs, in the order of *b*; calls of *a* alone come last."""
     unpaired, partner = dict.fromkeys(range(len(a))), dict[int, int]()
-    for key in (_in_place, _in_scope, _in_function, _at_address, _of_content):
-        _claim(a, b, unpaired, partner, key)
+    for key in _KEYS:
+        by_key: dict[Hashable, deque[int]] = {}
+        for i in unpaired:
+            by_key.setdefault(key(a[i]), deque()).append(i)
+        for i, call in enumerate(b):
+            candidates = None if i in partner else by_key.get(key(call))
+            if candidates:
+                partner[i] = candidates.popleft()
+                del unpaired[partner[i]]
     pairs = [Pair(a[partner[i]] if i in partner else None, call) for i, call in enumerate(b)]
     return pairs + [Pair(a[i], None) for i in unpaired]
-
-
-def _claim(
-    a: Sequence[RecordedCall],
-    b: Sequence[RecordedCall],
-    unpaired: dict[int, None],
-    partner: dict[int, int],
-    key: Callable[[RecordedCall], Hashable],
-) -> None:
-    """Pair the calls with the same *key* that are not paired yet, in the order of both runs."""
-    by_key = _by_key(a, unpaired, key)
-    for i, call in enumerate(b):
-        if i in partner:
-            continue
-        candidates = by_key.get(key(call))
-        if candidates:
-            partner[i] = candidates.popleft()
-            del unpaired[partner[i]]
-
-
-def _by_key(
-    calls: Sequence[RecordedCall], unpaired: Iterable[int], key: Callable[[RecordedCall], Hashable]
-) -> dict[Hashable, deque[int]]:
-    by_key: dict[Hashable, deque[int]] = {}
-    for i in unpaired:
-        by_key.setdefault(key(calls[i]), deque()).append(i)
-    return by_key
-
-
-def _in_place(call: RecordedCall) -> Hashable:
-    return call.address, call.content
-
-
-def _in_scope(call: RecordedCall) -> Hashable:
-    return (call.address.rpartition("/")[0], call.content) if call.content else call.address
-
-
-def _in_function(call: RecordedCall) -> Hashable:
-    return (_OCCURRENCE.sub("", call.address), call.content) if call.content else call.address
-
-
-def _at_address(call: RecordedCall) -> Hashable:
-    return call.address
-
-
-def _of_content(call: RecordedCall) -> Hashable:
-    return call.content or call.address

@@ -94,21 +94,14 @@ def _count(
     report.read += read
     report.written += usage.all_written_tokens or 0
     price = price_of(call.model or response.model) or price_of(response.model)
-    saved = None if price is None else _saved(price, response)
-    if saved is None:
+    plain = replace(usage, cached_tokens=0, written_tokens=0, written_1h_tokens=None)
+    cost, without = (None if price is None else price.cost(used) for used in (usage, plain))
+    if cost is None or without is None:
         report.unpriced += 1
     else:
-        report.saved += saved
+        report.saved += without - cost
     if not read and prompt >= LEAST:
         report.misses[response.cache_miss or _reason(call, before)] += 1
-
-
-def _saved(price: Price, response: Response) -> int | None:
-    """The part of the cost of *response* that the cache saved, in millionths."""
-    cost = price.cost(response.usage)
-    plain = replace(response.usage, cached_tokens=0, written_tokens=0, written_1h_tokens=None)
-    without = price.cost(plain)
-    return None if cost is None or without is None else without - cost
 
 
 def _beginning(call: RecordedCall) -> object:

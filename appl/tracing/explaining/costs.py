@@ -33,7 +33,7 @@ from appl.backend.price import (
     used_by,
 )
 from appl.errors import InvalidOption
-from appl.tracing.format.sampling import max_tokens, strings, tier, withheld
+from appl.tracing.format.sampling import max_tokens, parameters, strings, tier
 from appl.tracing.format.totals import Totals, combined
 
 if TYPE_CHECKING:
@@ -310,8 +310,15 @@ def entries(call: RecordedCall, terms: Terms) -> Iterable[Entry]:
         return
     usage = response.usage
     if usage.prompt_tokens is None and usage.completion_tokens is None and response.cost is None:
-        reported = _said_tokens(response) if terms.legible else None
-        guess = Usage(_prompt_tokens(call, terms), reported)
+        answer: int | None = None
+        if terms.legible:
+            answer = sum(
+                tokens_in(sample.text)
+                + (tokens_in(sample.reasoning) if sample.reasoning else 0)
+                + sum(tokens_in(call.arguments) for call in sample.tool_calls)
+                for sample in response.samples
+            )
+        guess = Usage(_prompt_tokens(call, terms), answer)
         yield "estimated", guess, price.cost(guess) if price else None
         return
     yield "spent", usage, _cost(response, price)
@@ -366,7 +373,8 @@ def _doubtful(call: RecordedCall, attempt: Attempt, price: Price | None, terms: 
         context = None
     choices = strings(sampling, "choices")
     prompt_most, answer = most_tokens(prompt or 0, call.n, choices, max_tokens(sampling), context)
-    used = Usage(None if prompt is None else prompt_most, None if withheld(sampling) else answer)
+    is_withheld = "redacted" in parameters(sampling)  # as in a private trace
+    used = Usage(None if prompt is None else prompt_most, None if is_withheld else answer)
     if price is None or used.prompt_tokens is None or used.completion_tokens is None:
         return "in_doubt", used, None
     way = tier(sampling) or ("batch" if call.address in terms.batched else "")
@@ -388,15 +396,6 @@ def _estimated(call: RecordedCall) -> int:
     return prompt_tokens(call.messages, strings(call.sampling, "tools"), schema)
 
 
-def _said_tokens(response: Response) -> int:
-    return sum(
-        tokens_in(sample.text)
-        + (tokens_in(sample.reasoning) if sample.reasoning else 0)
-        + sum(tokens_in(call.arguments) for call in sample.tool_calls)
-        for sample in response.samples
-    )
-
-
 def shown(amount: UsageSum, kind: str = "spent") -> str:
     """*amount* for a human: money, and tokens."""
     if not amount.calls:
@@ -407,15 +406,11 @@ def shown(amount: UsageSum, kind: str = "spent") -> str:
     words = [_tokens(amount, name) for name in COUNTED[:2]]
     if amount.known("cost") is None:
         return most + ", ".join([*words, "cost unknown"])
-    return most + ", ".join([_money(amount, most), *words])
-
-
-def _money(amount: UsageSum, most: str) -> str:
-    """The cost of *amount*; *most* says already what kind of bound a sum is."""
     certain, unknown = amount.known("cost"), amount.unknown["cost"]
-    if most and unknown:
-        return f"{money(certain)} and an unknown rest"
-    return total(certain, unknown)
+    cost = total(certain, unknown)
+    if most and unknown:  # which says already what kind of bound a sum is
+        cost = f"{money(certain)} and an unknown rest"
+    return most + ", ".join([cost, *words])
 
 
 def _tokens(amount: UsageSum, name: str) -> str:

@@ -139,7 +139,15 @@ def _walk(graph: MomentGraph) -> tuple[list[Segment], list[tuple[int, int]]]:
     while index is not None:
         step, at, what = graph.step(index), graph.at[index], graph.kind(index)
         if what == END:
-            _add_phases(segments, steps, step)
+            begin, end = steps.start[step], steps.end[step]
+            address, where = steps.address[step], steps.where[step]
+            for kind, took in reversed(steps.phases(step)):  # the last one first
+                start = max(end - took, begin)
+                if end > start:
+                    segments.append(Segment(kind, start, end, address, where))
+                end = start
+            if end > begin:
+                segments.append(Segment("answer", begin, end, address, where))
             index = graph.place(step, START)
             continue
         before = graph.program(index)
@@ -161,16 +169,3 @@ def _walk(graph: MomentGraph) -> tuple[list[Segment], list[tuple[int, int]]]:
     segments.reverse()
     waits.sort(key=lambda wait: -wait[0])
     return segments, [(step, other) for _, step, other in waits]
-
-
-def _add_phases(segments: list[Segment], steps: Steps, step: int) -> None:
-    """The phases of *step*, last one first."""
-    begin, end = steps.start[step], steps.end[step]
-    address, where = steps.address[step], steps.where[step]
-    for kind, took in reversed(steps.phases(step)):
-        start = max(end - took, begin)
-        if end > start:
-            segments.append(Segment(kind, start, end, address, where))
-        end = start
-    if end > begin:
-        segments.append(Segment("answer", begin, end, address, where))

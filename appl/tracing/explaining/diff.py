@@ -176,12 +176,23 @@ class _Comparison:
 
     def diff(self) -> Diff:
         self._compare_ends()
-        differences = [*self._of_header(), *self._of_observations()]
+        differences = [
+            Difference(head.kind, head.how, head.name, parts=[Part(head.name, head.a, head.b)])
+            for head in self._heads
+        ]
+        before, after = observed(self._a), observed(self._b)
+        for name in {**before, **after}:
+            a, b = before.get(name), after.get(name)
+            if a is not None and b is not None and a.value != b.value:
+                part = Part(b.kind, value_shown(a.value), value_shown(b.value))
+                self._early.append((float(b.at), name))
+                differences.append(Difference("observation", "changed", name, parts=[part]))
+        self._early.sort()
         events: list[tuple[tuple[float, int], Difference | None]] = []
         for i, pair in enumerate(self._pairs):
             events.append(((_start(pair), i), self._of_call(pair)))
-        for i, address in enumerate({**self._a.tools, **self._b.tools}):
-            events.append(((self._tool_start(address), i), self._of_tool(address)))
+        for i, (address, used) in enumerate({**self._a.tools, **self._b.tools}.items()):
+            events.append(((float(used.started or 0), i), self._of_tool(address)))
         for _, difference in sorted(events, key=lambda event: event[0]):
             if difference is not None:
                 differences.append(difference)
@@ -210,21 +221,6 @@ class _Comparison:
         self._early.sort()
 
     # -- the kinds of differences
-
-    def _of_header(self) -> Iterator[Difference]:
-        for head in self._heads:
-            part = Part(head.name, head.a, head.b)
-            yield Difference(head.kind, head.how, head.name, parts=[part])
-
-    def _of_observations(self) -> Iterator[Difference]:
-        before, after = observed(self._a), observed(self._b)
-        for name in {**before, **after}:
-            a, b = before.get(name), after.get(name)
-            if a is not None and b is not None and a.value != b.value:
-                part = Part(b.kind, value_shown(a.value), value_shown(b.value))
-                self._early.append((float(b.at), name))
-                yield Difference("observation", "changed", name, parts=[part])
-        self._early.sort()
 
     def _changes(self, pair: Pair) -> tuple[list[Part], list[Part]]:
         """The parts that differ in the inputs of a pair, and in its outputs."""
@@ -288,8 +284,11 @@ class _Comparison:
     def _explain(self, pair: Pair, input_changes: list[Part], difference: Difference) -> None:
         upstream = self._upstream(pair)
         if pair.a is not None and pair.b is not None and input_changes:
-            settings = [part for part in input_changes if not part.name.startswith("message ")]
-            heads = [self._head_of(part) for part in settings]
+            heads: list[str | None] = []  # settings of the whole run that explain those of a call
+            for part in input_changes:
+                if not part.name.startswith("message "):
+                    sets = (head.name for head in self._heads if head.sets(part.name))
+                    heads.append(next(sets, None) or self._told.get(_like(part)))
             held = self._held(pair.a, pair.b, upstream)
             if held is not None and None not in heads:
                 difference.causes = list(dict.fromkeys([*held, *filter(None, heads)]))
@@ -318,11 +317,6 @@ class _Comparison:
         elif self._heads:
             difference.causes, difference.through = [self._heads[0].name], "settings"
 
-    def _head_of(self, part: Part) -> str | None:
-        """The setting of the whole run that explains a *part* of a call."""
-        head = next((head.name for head in self._heads if head.sets(part.name)), None)
-        return head or self._told.get(_like(part))
-
     def _upstream(self, pair: Pair) -> list[str]:
         """The calls with differing answers in this prompt, or in the prompts that led to it."""
         upstream: list[str] = []
@@ -339,7 +333,11 @@ class _Comparison:
                     todo.append(self._edges(self._of[address]))
                 else:
                     todo.append(self._both.equal.get(address, ()))
-        upstream += [address for address in self._tools_in(pair) if address not in visited]
+        chain = pair.b.messages if pair.b is not None and self._tools else None
+        results_held = {m.content for m in chain or () if m.role == "tool"}
+        for address in self._tools:
+            if address not in visited and not results_held.isdisjoint(self._texts[address][1]):
+                upstream.append(address)
         return upstream
 
     def _edges(self, pair: Pair) -> Iterator[str]:
@@ -347,16 +345,6 @@ class _Comparison:
             yield edge
         for edge in pair.a.edges if pair.a is not None else ():
             yield self._names.get(edge, edge)
-
-    def _tools_in(self, pair: Pair) -> Iterator[str]:
-        """The tools whose differing results the prompt holds."""
-        chain = pair.b.messages if pair.b is not None else None
-        if not self._tools:
-            return
-        results = {m.content for m in chain or () if m.role == "tool"}
-        for address in self._tools:
-            if not results.isdisjoint(self._texts[address][1]):
-                yield address
 
     def _held(self, a: RecordedCall, b: RecordedCall, upstream: list[str]) -> list[str] | None:
         """The addresses that explain every difference in the prompt; ``None`` when there is more.
@@ -373,7 +361,12 @@ class _Comparison:
             texts = text_of(old), text_of(new)
             if texts[0] == texts[1] or self._is_of_answers(old, was, new, now, used):
                 continue
-            if _agree(before, after, *texts, used):
+            answers: dict[str, None] = {}
+            forms = before.of(texts[0], answers), after.of(texts[1], answers)
+            if forms[0] != forms[1] and answers:  # an empty answer leaves no sign
+                forms = _SIGNS.sub("", forms[0]), _SIGNS.sub("", forms[1])
+            if forms[0] == forms[1]:
+                used.update(answers)
                 continue
             explained_at = self._told.get(("", *texts))
             if explained_at is None:
@@ -429,10 +422,6 @@ class _Comparison:
             return timed or "observations" in ignore
         return "answers" in ignore and difference.through in ("prompt", "program")
 
-    def _tool_start(self, address: str) -> float:
-        used = self._b.tools.get(address) or self._a.tools[address]
-        return float(used.started or 0)
-
 
 class _Forms:
     """The texts of one side, each answer of an *upstream* call replaced by a sign."""
@@ -458,17 +447,6 @@ class _Forms:
 def _like(part: Part) -> tuple[str, str | None, str | None]:
     """The identity of a difference: the same text may be another message of another prompt."""
     return "" if part.name.startswith("message ") else part.name, part.a, part.b
-
-
-def _agree(before: _Forms, after: _Forms, old: str, new: str, used: dict[str, None]) -> bool:
-    """True if two texts are the same but for answers, which are then *used*."""
-    answers: dict[str, None] = {}
-    a, b = before.of(old, answers), after.of(new, answers)
-    if a != b and answers:  # an empty answer leaves no sign
-        a, b = (_SIGNS.sub("", form) for form in (a, b))
-    if a == b:
-        used.update(answers)
-    return a == b
 
 
 def _closed(differences: list[Difference]) -> list[Difference]:

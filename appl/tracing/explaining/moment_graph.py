@@ -42,14 +42,7 @@ class MomentGraph:
         self.begin = self.steps.begin
         self.at, self.order = array("q"), array("q")
         self._places = array("q", [-1]) * (3 * len(self.steps))
-        self._arrange()
-        self._said, self._begun = _noted(self, TOLD), _noted(self, START)
-
-    def __len__(self) -> int:
-        return len(self.at)
-
-    def _arrange(self) -> None:
-        """Put the moments in order: by time, then as the calls began."""
+        # In order: by time, then as the calls began.
         steps, size = self.steps, max(len(self._places), 1)
         ranks = 3 * max(steps.position, default=0) + 4
         keys: list[int] = []
@@ -64,6 +57,10 @@ class MomentGraph:
             self.at.append(key // size // ranks)
             self.order.append(place)
             self._places[place] = index
+        self._said, self._begun = _noted(self, TOLD), _noted(self, START)
+
+    def __len__(self) -> int:
+        return len(self.at)
 
     @property
     def end(self) -> int:

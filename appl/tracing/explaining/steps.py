@@ -62,7 +62,15 @@ class Steps:
         """Read the whole run and return its begin."""
         wanted = list(self._read(run))
         times = [min(self.start)] if self.start else []
-        self._sort()
+        # By begin; of two with one address, the last counts.
+        order = sorted(range(len(self)), key=self.start.__getitem__)
+        rows = list({self.address[i]: i for i in order}.values())
+        self._raw.extend(rows)
+        self.address, self.where = _taken(self.address, rows), _taken(self.where, rows)
+        self.start = array("q", _taken(self.start, rows))
+        self.end = array("q", _taken(self.end, rows))
+        self.told = array("q", _taken(self.told, rows))
+        self.position = array("q", _taken(self.position, rows))
         self._link(wanted)
         wanted.clear()
         times += self._enter(run)
@@ -107,17 +115,6 @@ class Steps:
         for kind, took in did:
             yield kinds.setdefault(kind, len(kinds))
             yield min(took, _FAR)
-
-    def _sort(self) -> None:
-        """Sort the steps by begin; of two with one address, the last counts."""
-        order = sorted(range(len(self)), key=self.start.__getitem__)
-        rows = list({self.address[i]: i for i in order}.values())
-        self._raw.extend(rows)
-        self.address, self.where = _taken(self.address, rows), _taken(self.where, rows)
-        self.start = array("q", _taken(self.start, rows))
-        self.end = array("q", _taken(self.end, rows))
-        self.told = array("q", _taken(self.told, rows))
-        self.position = array("q", _taken(self.position, rows))
 
     def _link(self, wanted: Sequence[tuple[str, ...]]) -> None:
         """Find the steps that each one needs."""

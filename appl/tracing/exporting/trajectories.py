@@ -17,7 +17,7 @@ from typing import Any
 from appl.backend.tokens import unpack_ids, unpack_logprobs
 from appl.errors import NotATrace, TraceCorrupt
 from appl.tracing.reading.process_records import ProcessRecords
-from appl.tracing.reading.stored_calls import StoredCall
+from appl.tracing.reading.reader import StoredCall
 from appl.tracing.reading.trace import Trace
 
 FORMAT = "appl trajectories 1"

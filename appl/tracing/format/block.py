@@ -42,23 +42,21 @@ def decompress(codec: int, payload: bytes, raw_length: int) -> bytes:
     if codec == PLAIN:
         raw = payload
     elif codec == ZSTD:
-        raw = _zstd(payload, raw_length)
+        try:
+            frame = zstandard.get_frame_parameters(payload)
+            if frame.content_size != raw_length or frame.window_size > MAX_RAW:
+                raise ValueError(
+                    f"a block claims {raw_length} bytes, its frame {frame.content_size}"
+                )
+            tool = zstandard.ZstdDecompressor(max_window_size=MAX_RAW)
+            raw = tool.decompress(payload, max_output_size=raw_length, allow_extra_data=False)
+        except zstandard.ZstdError as error:
+            raise ValueError(f"a block cannot be decompressed: {error}") from None
     else:
         raise ValueError(f"unknown block codec {codec}")
     if len(raw) != raw_length:
         raise ValueError(f"a block holds {len(raw)} bytes instead of {raw_length}")
     return raw
-
-
-def _zstd(payload: bytes, raw_length: int) -> bytes:
-    try:
-        frame = zstandard.get_frame_parameters(payload)
-        if frame.content_size != raw_length or frame.window_size > MAX_RAW:
-            raise ValueError(f"a block claims {raw_length} bytes, its frame {frame.content_size}")
-        tool = zstandard.ZstdDecompressor(max_window_size=MAX_RAW)
-        return tool.decompress(payload, max_output_size=raw_length, allow_extra_data=False)
-    except zstandard.ZstdError as error:
-        raise ValueError(f"a block cannot be decompressed: {error}") from None
 
 
 @dataclass(slots=True)
@@ -93,7 +91,17 @@ def scan(file: BinaryIO, state: Scan, *, salvage: bool = False, limit: int = 0) 
     while state.good < size:
         block = _read(file, state, size)
         if block is None:
-            _classify(file, state, size, salvage)
+            state.torn = size - state.good
+            from appl.tracing.format.damage import sequel  # few traces end in a bad block
+
+            after = sequel(file, state, size)
+            if after is not None:
+                state.damaged = (
+                    f"block {state.blocks} at byte {state.good} is damaged, and {after}; "
+                    "what comes before it can be copied out with --salvage"
+                )
+                if not salvage:
+                    raise TraceCorrupt(state.damaged)
             return
         crc, _, raw_length, payload = block
         state.allowance.check(raw_length)
@@ -171,18 +179,3 @@ def _raw(block: Block, number: int) -> bytes:
         return decompress(codec, payload, raw_length)
     except ValueError as error:
         raise TraceCorrupt(f"block {number}: {error}") from None
-
-
-def _classify(file: BinaryIO, state: Scan, size: int, salvage: bool) -> None:
-    state.torn = size - state.good
-    from appl.tracing.format.damage import sequel  # few traces end in a bad block
-
-    after = sequel(file, state, size)
-    if after is None:
-        return
-    state.damaged = (
-        f"block {state.blocks} at byte {state.good} is damaged, and {after}; "
-        "what comes before it can be copied out with --salvage"
-    )
-    if not salvage:
-        raise TraceCorrupt(state.damaged)

@@ -86,20 +86,17 @@ def compressed(raw: bytes) -> tuple[int, bytes]:
     return layout.PLAIN, raw
 
 
-def _quick() -> zstandard.ZstdCompressionParameters:
-    """Those of a block that is written after milliseconds of other work: its tables fit into the
-    nearest cache, which takes a quarter less time than level 1 and a few percent more bytes."""
-    return zstandard.ZstdCompressionParameters(
-        window_log=16, chain_log=12, hash_log=12, search_log=1, min_match=6, strategy=1
-    )
-
-
 class _Compressors(threading.local):
     """One pair of compressors per thread: to make one takes longer than to compress a block."""
 
     def __init__(self) -> None:
         self.thorough = zstandard.ZstdCompressor(level=1)
-        self.quick = zstandard.ZstdCompressor(compression_params=_quick())
+        # Of a block that is written after milliseconds of other work: its tables fit into the
+        # nearest cache, which takes a quarter less time than level 1 and a few percent more bytes.
+        parameters = zstandard.ZstdCompressionParameters(
+            window_log=16, chain_log=12, hash_log=12, search_log=1, min_match=6, strategy=1
+        )
+        self.quick = zstandard.ZstdCompressor(compression_params=parameters)
 
 
 _compressors = _Compressors()
@@ -150,38 +147,33 @@ class BlockFile:
 
     def _go_on(self) -> None:
         """Cut the torn tail of a file, and find the block that the next one follows."""
+        from appl.tracing.format.trust import signatures  # of a file that is written on
+
+        signed = layout.UNSIGNED
         try:
             scan = self._repair()
-            signed = self._sign_on()
+            if self._key is not None:  # later blocks are signed, too, if every one is so far
+                with os.fdopen(os.dup(self._fd), "rb") as file:
+                    for signature_read in signatures(file, self._key):
+                        if signature_read is None:
+                            self._key = None
+                            break
+                        self._first, signed = self._first or signature_read, signature_read
         except BaseException:
             os.close(self._fd)
             raise
         self.good, self.torn = scan.good, scan.torn
         self.last = Last(scan.blocks, scan.last, signed)
 
-    def _sign_on(self) -> bytes:
-        """The last signature; later blocks are signed, too, if every one is so far."""
-        last = layout.UNSIGNED
-        if self._key is not None:
-            from appl.tracing.format.trust import signatures  # of a file that is written on
+    def _repair(self) -> block.Scan:
+        from appl.tracing.format.repair import repair
 
-            with os.fdopen(os.dup(self._fd), "rb") as file:
-                for signature_read in signatures(file, self._key):
-                    if signature_read is None:
-                        self._key = None
-                        break
-                    self._first, last = self._first or signature_read, signature_read
-        return last
+        return repair(self._fd)
 
     def note_end(self) -> None:
         """Note with the owner how the trace ended, after it was closed."""
         if self._owner is not None and self._key is not None and self._first:
             self._owner.note_end(self._first, self.last.signature)
-
-    def _repair(self) -> block.Scan:
-        from appl.tracing.format.repair import repair  # of a file that is written on
-
-        return repair(self._fd)
 
     def sync_folder(self) -> None:
         """Have the disk note the name of the file."""
@@ -223,7 +215,10 @@ class BlockFile:
         """Have the disk keep what was written. Raises ``OSError``."""
         if self.fault is not None:
             self.fault("before-sync")
-        _fdatasync(self._fd)
+        if sys.platform == "darwin":
+            fcntl.fcntl(self._fd, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(self._fd)
 
     def cut(self) -> None:
         """Take back what was written of the last block, if that failed. Raises ``OSError``."""
@@ -250,10 +245,3 @@ class BlockFile:
         if fd >= 0:
             os.close(fd)
         return fd >= 0
-
-
-def _fdatasync(fd: int) -> None:
-    if sys.platform == "darwin":
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-    else:
-        os.fdatasync(fd)

@@ -83,15 +83,21 @@ def unpack(data: bytes, allowance: DecodingAllowance | None = None) -> Iterator[
     return _records(data, list_hook=allowed.list_hook, object_hook=allowed.map_hook)
 
 
-def unpack_uncounted(data: bytes) -> Iterator[Any]:
-    """The records in *data*, without an allowance; for readers that keep one record at a time.
+def unpack_singly(data: bytes, allowance: DecodingAllowance) -> Iterator[Any]:
+    """As ``unpack``, for readers that keep one record at a time and count what they keep.
 
-    For *data* of at most ``UNCOUNTED`` bytes, which cannot become more than a few hundred times
-    that. Raises ``ValueError``.
+    At most ``UNCOUNTED`` bytes are not counted, as they cannot become more than a few hundred times
+    that.
     """
-    if len(data) > UNCOUNTED:
-        raise ValueError(f"{len(data)} bytes are too many not to be counted")
-    return _records(data)
+    if len(data) <= UNCOUNTED:
+        yield from _records(data)
+        return
+    from appl.tracing.format.allowance import DecodingAllowance
+
+    scratch = DecodingAllowance(max(allowance.most - allowance.used, 0))
+    for fields in unpack(data, scratch):
+        yield fields
+        scratch.used = 0
 
 
 def unpack_one(data: bytes, allowance: DecodingAllowance) -> Any:
@@ -158,7 +164,12 @@ def plain(value: object, depth: int = MAX_DEPTH) -> Any:
     if depth <= 0:
         raise ValueError(f"a value nested more than {MAX_DEPTH} deep cannot be recorded")
     if isinstance(value, dict):
-        return _plain_dict(value, depth - 1)
+        for key in value:
+            if type(key) is not str or key[:1] == "$" or len(key) >= 4096:
+                return {
+                    _MAP: [[plain(k, depth - 1), plain(v, depth - 1)] for k, v in value.items()]
+                }
+        return {k: v if type(v) in _AS_IT_IS else plain(v, depth - 1) for k, v in value.items()}
     if isinstance(value, list | tuple):
         items = [v if type(v) in _AS_IT_IS else plain(v, depth - 1) for v in value]
         return {_TUPLE: items} if isinstance(value, tuple) else items
@@ -166,13 +177,6 @@ def plain(value: object, depth: int = MAX_DEPTH) -> Any:
         f"a value of type {type(value).__qualname__} cannot be recorded: a trace holds None, bool, "
         "int, float, str, bytes, list, tuple and dict; turn it into these first"
     )
-
-
-def _plain_dict(value: dict[Any, Any], depth: int) -> dict[str, object]:
-    for key in value:
-        if type(key) is not str or key[:1] == "$" or len(key) >= 4096:
-            return {_MAP: [[plain(k, depth), plain(v, depth)] for k, v in value.items()]}
-    return {k: v if type(v) in _AS_IT_IS else plain(v, depth) for k, v in value.items()}
 
 
 def shortened(value: object, big: Big) -> Any:
@@ -192,13 +196,9 @@ def revive(value: object, big: Callable[[Any], str | bytes] | None = None, depth
         raise ValueError("a value is nested too deeply")
     if isinstance(value, list):
         return [revive(item, big, depth + 1) for item in value]
-    if isinstance(value, dict):
-        return _revive_dict(value, big, depth + 1)
-    return value
-
-
-def _revive_dict(value: dict[str, object], big: Any, depth: int) -> object:
-    tag = next(iter(value), "")
+    if not isinstance(value, dict):
+        return value
+    tag, depth = next(iter(value), ""), depth + 1
     if tag[:1] != "$":
         return {key: revive(item, big, depth) for key, item in value.items()}
     body = value[tag]

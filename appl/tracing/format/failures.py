@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from appl.tracing.format import record
+from appl.tracing.format.recorded_errors import error_data
 
 ANSWER, ITEM = "answer", "item"
 _LONGEST = 2000
@@ -52,16 +52,16 @@ def forget_retried(failures: Failures, address: str) -> None:
 
 def counted_items(failures: Failures) -> list[Failure]:
     """The failed items that count: not those whose error an item around them failed with."""
-    return [one for one in failures.values() if one.kind == ITEM and not _went_on(failures, one)]
-
-
-def _went_on(failures: Failures, inner: Failure) -> bool:
-    address = inner.address
-    while address := address.rpartition("/")[0]:
-        around = failures.get(address)
-        if around is not None and around.error_key == inner.error_key and around.kind == ITEM:
-            return True
-    return False
+    counted: list[Failure] = []
+    for one in failures.values():
+        address, went_on = one.address, False
+        while not went_on and (address := address.rpartition("/")[0]):
+            around = failures.get(address)
+            if around is not None and around.kind == ITEM:
+                went_on = around.error_key == one.error_key
+        if one.kind == ITEM and not went_on:
+            counted.append(one)
+    return counted
 
 
 def counts_of(failures: Failures, tools: int = 0) -> FailureCounts:
@@ -147,7 +147,7 @@ def error_key(kind: str, message: str) -> str:
 
 def short_error(error: BaseException) -> tuple[Any, ...]:
     """*error* as plain data, with the beginning of its message alone."""
-    actual, nearest, message, *_ = record.error_data(error)
+    actual, nearest, message, *_ = error_data(error)
     return actual, nearest, message[:_LONGEST], [message[:_LONGEST]]
 
 

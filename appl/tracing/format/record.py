@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from appl import errors
 from appl.backend import FEATURES, Profile, Response, Sample, TokenLogprob, Usage
 from appl.prompt.message import ToolCall
 from appl.tracing.format.codec import Big, Plain, plain, revive, shortened
@@ -25,14 +23,14 @@ PROVIDED = "$provided"
 _UNKNOWN_CLASSES = (None, None, None, "")
 """The counts of the billed classes of tokens beyond the first three, where nothing is known."""
 ANSWERED, FAILED, CANCELLED = 0, 1, 2
-_MAX_TRACEBACK_ARGS = 16
 
 T = TypeVar("T")
 Read = Callable[[object], object]
 """Makes a value out of what stands in a record for it, such as a reference."""
 
 
-def _passes(value: object) -> object:
+def as_it_is(value: object) -> object:
+    """*value*: where nothing stands for a long text."""
     return value
 
 
@@ -47,11 +45,11 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
             tokens and _tokens(tokens),
         )
         if sample.tool_calls or reasoning is not None or sample.provider_fields is not None:
-            passed = big or _passes
+            passed = big or as_it_is
             thought = None if reasoning is None else passed(reasoning)
             fields = *fields, calls_data(sample.tool_calls, passed), thought
         if sample.provider_fields is not None:
-            fields = *fields, provided_data(sample.provider_fields, big or _passes)
+            fields = *fields, provided_data(sample.provider_fields, big or as_it_is)
         samples.append(fields)
     data = (
         samples,
@@ -63,7 +61,7 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
     )
     classes = used.written_tokens, used.written_1h_tokens, used.reasoning_tokens, used.tier
     if response.vectors is not None:
-        vectors = [(big or _passes)(vector) for vector in response.vectors]
+        vectors = [(big or as_it_is)(vector) for vector in response.vectors]
         none = response.prompt_logprobs and _tokens(response.prompt_logprobs)
         return *data, response.reused, response.shed, none, (*classes, response.cache_miss), vectors
     if classes != _UNKNOWN_CLASSES or response.cache_miss is not None:
@@ -109,7 +107,7 @@ def _tokens(logprobs: tuple[TokenLogprob, ...]) -> list[object]:
     return [(t.token, t.logprob, t.top) for t in logprobs]
 
 
-def response_from(data: Any, big: Read = _passes) -> Response:
+def response_from(data: Any, big: Read = as_it_is) -> Response:
     """The response that ``response_data`` described. Raises ``ValueError``, ``TypeError``."""
     samples, used, model, scores, method, cost = data[:6]
     reused, shed, prompt, classes, vectors = _padded(data[6:], 0, (), None, (), None)
@@ -172,66 +170,6 @@ def word(value: object) -> str:
 def optional(kind: type[T], value: object) -> T | None:
     """*value*, when it is ``None`` or of *kind*. Raises ``TypeError``."""
     return None if value is None else checked(kind, value)
-
-
-def _error_types() -> dict[str, type[BaseException]]:
-    ours = {name: value for name, value in vars(errors).items() if _is_error(value)}
-    plain_ones = {name: getattr(builtins, name) for name in _BUILTIN}
-    return {**plain_ones, **ours}
-
-
-def _is_error(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, BaseException)
-
-
-_BUILTIN = tuple(
-    """
-    ArithmeticError AssertionError AttributeError ConnectionError Exception
-    ConnectionRefusedError ConnectionResetError EOFError IndexError KeyError KeyboardInterrupt
-    LookupError MemoryError NotImplementedError OSError OverflowError PermissionError
-    RecursionError RuntimeError TimeoutError TypeError UnicodeError ValueError ZeroDivisionError
-""".split()
-)
-_ERRORS = _error_types()
-FACTS = tuple("retry_after status deadline limit most spent reserved asked usage worked".split())
-
-
-def error_data(error: BaseException) -> tuple[Any, ...]:
-    """An error as plain data: its type, the nearest that a replay knows, message, arguments."""
-    names = [kind.__name__ for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind]
-    kind = type(error)
-    try:
-        args = [plain(arg) for arg in error.args[:_MAX_TRACEBACK_ARGS]]
-    except (TypeError, ValueError):
-        args = [str(error)]
-    nearest = names[0] if names else "BackendError"
-    data = f"{kind.__module__}.{kind.__qualname__}", nearest, str(error), args
-    facts = {name: value for name in FACTS if (value := getattr(error, name, None)) is not None}
-    return (*data, facts) if facts and isinstance(error, errors.ApplError) else data
-
-
-def error_with(data: tuple[Any, ...], big: Big) -> tuple[object, ...]:
-    """The error that *data* describes; *big* may put a reference in place of a long text."""
-    actual, nearest, message, args, *facts = data
-    return actual, nearest, big(message), [shortened(arg, big) for arg in args], *facts
-
-
-def error_from(data: Any, revive: Read = _passes, big: Read = _passes) -> BaseException:
-    """An error as it was recorded: a type of appl or of Python, with the recorded message."""
-    actual, nearest, message, args, *later = data
-    kind = _ERRORS.get(nearest, errors.BackendError)
-    message = checked(str, big(message))
-    facts = {name: revive(value) for name, value in (later[0] if later else {}).items()}
-    try:
-        error = kind(*(revive(arg) for arg in args), **facts)
-    except Exception:
-        error = kind(message)
-    if str(error) != message:
-        error = kind(message)
-    if actual.rpartition(".")[2] != nearest:
-        error.add_note(f"recorded as {checked(str, actual)}")
-        error.__dict__["recorded_type"] = actual  # for who may make it one of that type again
-    return error
 
 
 def profile_data(profile: Profile) -> Plain:

@@ -52,8 +52,3 @@ def strings(sampling: str, name: str) -> tuple[str, ...]:
     value = _read(sampling).get(name)
     items = value if isinstance(value, list) else [] if value is None else [value]
     return tuple(map(str, items))
-
-
-def withheld(sampling: str) -> bool:
-    """True if a parameter is left out, as in a private trace."""
-    return "redacted" in _read(sampling)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -38,19 +37,3 @@ class Owner:
                 os.write(fd, first + last)
             finally:
                 os.close(fd)
-
-    def ends_of(self, first: bytes) -> set[bytes]:
-        """The last signatures of the run whose first signature is *first*."""
-        try:
-            data = self.ends.read_bytes()
-        except OSError:
-            return set()
-        return set(_after(data, first))
-
-
-def _after(data: bytes, first: bytes) -> Iterator[bytes]:
-    """The bytes behind each *first*, at any offset: a torn entry shifts those after it."""
-    at = data.find(first)
-    while at >= 0:
-        yield data[at + SIGNATURE : at + 2 * SIGNATURE]
-        at = data.find(first, at + 2 * SIGNATURE)

@@ -39,14 +39,11 @@ def _check(fd: int, path: Path) -> None:
         raise NotATrace(f"{path} is not a regular file")
     start = os.pread(fd, len(block.MAGIC), 0)
     ours = start[:-1] == block.MAGIC[:-1] or (path.suffix == ".trace" and not start)
-    if not ours and not _looks_ours(path):
+    # A damaged file is known by the name and the folder of a run.
+    looks_ours = path.suffix == ".trace" and path.parent.name in ("runs", "imported")
+    if not ours and not looks_ours:
         raise NotATrace(f"{path} is not a trace; remove it with other means")
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise TraceLocked(f"{path} is being written or read; nothing was removed") from None
-
-
-def _looks_ours(path: Path) -> bool:
-    """True if the name and folder are those of a run, though the file is damaged."""
-    return path.suffix == ".trace" and path.parent.name in ("runs", "imported")

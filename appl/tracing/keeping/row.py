@@ -99,9 +99,22 @@ def row_of(path: Path, imported: bool = False) -> RunRow:
         summary = runs.finished(path)
         paid = None if summary is None else _paid(summary)
         if summary is not None and (paid is not None or row.size > WHOLE_BYTES):
-            _from_summary(row, summary, paid)
+            totals, head = summary.totals, summary.header
+            _fill(row, summary.reason or "finished", head, totals)
+            row.began, row.seconds = summary.began, summary.seconds
+            if paid is not None:
+                _costs(row, paid)
+            else:
+                cost = totals.get("cost")
+                row.cost = cost if isinstance(cost, int) else None
+                row.models = [str(head["model"])] if head.get("model") else []
         else:
-            _from_trace(row, Trace.open(path))
+            trace = Trace.open(path)
+            state = (trace.reason or "finished") if trace.state == "finished" else trace.state
+            _fill(row, state, trace.header, trace.sums())
+            began = trace.began()
+            row.began, row.seconds = began.isoformat() if began else "", trace.seconds()
+            _costs(row, costs.of(trace))
     except (TraceError, OSError) as error:
         row.error = str(error)
     return row
@@ -112,26 +125,6 @@ def _paid(summary: runs.RunSummary) -> costs.Costs | None:
     if summary.models is None:
         return None
     return costs.of_totals(summary.models, costs.terms_of(summary.header))
-
-
-def _from_summary(row: RunRow, summary: runs.RunSummary, paid: costs.Costs | None) -> None:
-    totals, head = summary.totals, summary.header
-    _fill(row, summary.reason or "finished", head, totals)
-    row.began, row.seconds = summary.began, summary.seconds
-    if paid is not None:
-        _costs(row, paid)
-        return
-    cost = totals.get("cost")
-    row.cost = cost if isinstance(cost, int) else None
-    row.models = [str(head["model"])] if head.get("model") else []
-
-
-def _from_trace(row: RunRow, trace: Trace) -> None:
-    state = (trace.reason or "finished") if trace.state == "finished" else trace.state
-    _fill(row, state, trace.header, trace.sums())
-    began = trace.began()
-    row.began, row.seconds = began.isoformat() if began else "", trace.seconds()
-    _costs(row, costs.of(trace))
 
 
 def _costs(row: RunRow, paid: costs.Costs) -> None:

@@ -69,29 +69,21 @@ def _copy(reading: BinaryIO, file: BinaryIO, veil: Veil, content: bool) -> None:
     scan, encoder = block.Scan(), block_file.Encoder()
     file.write(block.MAGIC)
     for raw in block.scan(reading, scan):
+        # What stands for a text may be longer than it was, so that a block may become several.
+        held: list[bytes] = []
+        size = 0
         try:
-            for shown in _gathered(veil, _harmless(raw, content)):
-                file.write(encoder.block(shown))
+            for fields in _harmless(raw, content):
+                for shown in veil.filter([codec.pack(fields)]):
+                    if size and size + len(shown) > _BLOCK:
+                        file.write(encoder.block(b"".join(held)))
+                        held, size = [], 0
+                    held.append(shown)
+                    size += len(shown)
+            if held:
+                file.write(encoder.block(b"".join(held)))
         except BAD as error:
             raise TraceCorrupt(f"block {scan.blocks} is not valid: {error!r}") from None
-
-
-def _gathered(veil: Veil, records: Iterator[object]) -> Iterator[bytes]:
-    """Blocks of the *records* that *veil* lets through.
-
-    What stands for a text may be longer than it was, so that a block may become several.
-    """
-    held: list[bytes] = []
-    size = 0
-    for fields in records:
-        for shown in veil.filter([codec.pack(fields)]):
-            if size and size + len(shown) > _BLOCK:
-                yield b"".join(held)
-                held, size = [], 0
-            held.append(shown)
-            size += len(shown)
-    if held:
-        yield b"".join(held)
 
 
 def _cleaner(redact: Redact | None) -> Redact:
@@ -155,14 +147,10 @@ def _facts(facts: object) -> object:
     return codec.plain(shared_facts)
 
 
-def _last_part(path: str) -> str:
-    return PurePath(path.replace("\\", "/")).name
-
-
 _CLEANED: dict[Content | None, Callable[[Any], object]] = {
     Content.FACTS: _facts,
     Content.OWNER: lambda value: type(value)(),
-    Content.PATH: _last_part,
+    Content.PATH: lambda path: PurePath(path.replace("\\", "/")).name,
     Content.OBSERVED: lambda value: None,
 }
 """By content, the value that a shared trace shows of a field where a private one shows more."""

@@ -39,14 +39,11 @@ def remove(path: Path, home: Path) -> None:
 
 def _notes(path: Path, home: Path) -> list[Path]:
     every = [*(home / EXPORTS).glob("*.sent")]
-    run = _identity_of(path).hex() if every else ""
-    return [note for note in every if note.name.startswith(f"{run}-")]
-
-
-def _identity_of(path: Path) -> bytes:
-    """The identity of the run in the trace at *path*, as far as its beginning can be read."""
-    began: list[object] = [path.stem]
+    if not every:
+        return []
+    began: list[object] = [path.stem]  # the identity of the run, as far as it can be read
     header = keys.first_record(path) or {}
     for first in keys.first_records(path, table.ProcessRecord)[:1]:
         began = [first.wall_ns, first.monotonic_ns, first.host, first.pid]
-    return identity(header.get("program"), *began)
+    run = identity(header.get("program"), *began).hex()
+    return [note for note in every if note.name.startswith(f"{run}-")]

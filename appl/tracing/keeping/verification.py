@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 from appl.errors import TraceError
 from appl.prompt import Messages, digest_of
@@ -89,7 +88,9 @@ def compare(path: Path, other: Path, home: Path | None = None) -> Agreement:
         answers = [None if call is None else _texts(call) for call in calls]
         if one.key is not None and two.key is None:
             contents[1] = contents[1] and one.key.digest(contents[1])
-            answers[1] = answers[1] and _as_digests(one, answers[1])
+            if answers[1] and not one.opened:  # which has digests in place of texts
+                key = one.key
+                answers[1] = tuple(digest_shown(key, text) if text else "" for text in answers[1])
         same = contents[0] == contents[1], answers[0] == answers[1]
         agreement.contents += same[0]
         agreement.answers += same[1]
@@ -100,13 +101,6 @@ def compare(path: Path, other: Path, home: Path | None = None) -> Agreement:
 
 def _texts(call: RecordedCall) -> tuple[str, ...]:
     return tuple(sample.text for sample in call.response.samples) if call.response else ()
-
-
-def _as_digests(trace: Trace, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """*texts* as digests, if *trace* is private; unchanged if it was opened with its key."""
-    if trace.opened or trace.key is None:
-        return texts
-    return tuple(digest_shown(trace.key, text) if text else "" for text in texts)
 
 
 def verify(path: Path, home: Path | None = None) -> Verdict:
@@ -122,24 +116,19 @@ def verify(path: Path, home: Path | None = None) -> Verdict:
             if is_tape(file):  # text, whose digests are computed as it is read
                 _judge(Trace.open(path), verdict)
             else:
-                _judge_file(file, verdict, home)
+                scan = TraceScan(file, salvage=True)
+                try:
+                    trace = Trace(path).filled(scan, home, check=True)
+                finally:
+                    verdict.blocks, verdict.torn = scan.blocks, scan.torn
+                if scan.damage:
+                    verdict.wrong.append(scan.damage)
+                if not trace.incarnations or not trace.header:
+                    verdict.wrong.append("the file does not begin with a header and who wrote it")
+                _judge(trace, verdict)
         except TraceError as error:
             verdict.wrong.append(str(error))
     return verdict
-
-
-def _judge_file(file: BinaryIO, verdict: Verdict, home: Path | None) -> None:
-    """Judge the blocks and records of *file*. Raises ``TraceError`` for one that cannot be read."""
-    scan = TraceScan(file, salvage=True)
-    try:
-        trace = Trace(verdict.path).filled(scan, home, check=True)
-    finally:
-        verdict.blocks, verdict.torn = scan.blocks, scan.torn
-    if scan.damage:
-        verdict.wrong.append(scan.damage)
-    if not trace.incarnations or not trace.header:
-        verdict.wrong.append("the file does not begin with a header and who wrote it")
-    _judge(trace, verdict)
 
 
 def _judge(trace: Trace, verdict: Verdict) -> None:
@@ -149,7 +138,12 @@ def _judge(trace: Trace, verdict: Verdict) -> None:
     verdict.wrong += problems[:_SHOWN]
     if len(problems) > _SHOWN:
         verdict.wrong.append(f"and {len(problems) - _SHOWN} more")
-    verdict.replay = _replay(trace) if verdict.good else "none"
+    if any(call.lost for call in trace.calls) or any(t.lost for t in trace.tools.values()):
+        return
+    if verdict.good:
+        ended = all(call.outcome is not None for call in trace.calls)
+        over = trace.state == "finished" and trace.reason != "interrupted"
+        verdict.replay = "whole" if over and ended else "prefix"
 
 
 def _contents(trace: Trace, verdict: Verdict) -> Iterator[str]:
@@ -188,11 +182,3 @@ def _edges(trace: Trace) -> Iterator[str]:
         for edge in call.edges:
             if edge not in trace.by_address and edge not in trace.tools:
                 yield f"{call.address}: it holds the answer of {edge}, which is not in the trace"
-
-
-def _replay(trace: Trace) -> str:
-    if any(call.lost for call in trace.calls) or any(t.lost for t in trace.tools.values()):
-        return "none"
-    ended = all(call.outcome is not None for call in trace.calls)
-    over = trace.state == "finished" and trace.reason != "interrupted"
-    return "whole" if over and ended else "prefix"

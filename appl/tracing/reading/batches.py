@@ -9,9 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from appl.tracing.format.record import checked
-from appl.tracing.format.table import BatchRecord
-
 Item = tuple[str, int, int]
 """One question of a batch: the address of its call, its first sample, and how many."""
 
@@ -57,21 +54,3 @@ class RecordedBatch:
             "calls": list(self.calls),
             "facts": self.facts,
         }
-
-
-def note_change(
-    batches: dict[str, RecordedBatch],
-    changed: BatchRecord,
-    calls: tuple[str, ...],
-    incarnation: int,
-) -> None:
-    """Take *changed* into *batches*; *calls* are the addresses of its calls."""
-    key = checked(str, changed.key)
-    batch = batches.setdefault(key, RecordedBatch(key))
-    batch.state, batch.at = checked(str, changed.state), checked(int, changed.at)
-    batch.incarnation = incarnation
-    batch.facts.update(checked(dict, changed.facts))
-    batch.calls = calls or batch.calls
-    parts = [checked(int, part) for part in checked(list, batch.facts.get("parts") or [])]
-    if len(parts) not in (0, 2 * len(batch.calls)):
-        raise ValueError(f"{len(parts)} parts are those of {len(batch.calls)} calls")

@@ -9,15 +9,18 @@ import math
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from appl.tracing.format import table
 from appl.tracing.format.allowance import DecodingAllowance
 from appl.tracing.format.store import is_tape, regular_file
 from appl.tracing.format.trace_scan import TraceScan
-from appl.tracing.reading.reader import Reader
-from appl.tracing.reading.stored_calls import StoredCall, StoredToolUse
+from appl.tracing.reading.reader import Reader, StoredCall
 from appl.tracing.reading.stored_records import Source
 from appl.tracing.reading.trace import Home, Trace
+
+if TYPE_CHECKING:
+    from appl.tracing.format.failures import Failure
+    from appl.tracing.reading.further_records import StoredToolUse
 
 
 class Following:
@@ -29,11 +32,11 @@ class Following:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, salvage: bool = False) -> None:
-        self._file = regular_file(Path(path))
-        self._tape = is_tape(self._file)
+        self.file_of = regular_file(Path(path))
+        self._tape = is_tape(self.file_of)
         self.trace = Trace.open(path) if self._tape else Trace(Path(path))
         self.behind = False
-        self._scan = TraceScan(self._file, salvage=salvage)
+        self._scan = TraceScan(self.file_of, salvage=salvage)
         self._reader = _TouchedAddresses.of_blocks(self.trace, self._scan)
         if self._tape:
             self._reader.touched = dict.fromkeys((*self.trace.by_address, *self.trace.tools))
@@ -66,7 +69,7 @@ class Following:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._file.close()
+        self.file_of.close()
 
     def __enter__(self) -> Following:
         return self
@@ -89,32 +92,32 @@ class _TouchedAddresses(Reader):
         super()._add(call)
         self.touched[call.address] = None
 
-    def _call(self, reference: object) -> StoredCall:
-        call = super()._call(reference)
+    def call_of(self, reference: object) -> StoredCall:
+        call = super().call_of(reference)
         self.touched[call.address] = None
         return call
 
-    def _tool(self, tool: table.ToolStartRecord) -> None:
-        super()._tool(tool)
-        self.touched[next(reversed(self._tools))] = None
+    def add_tool(self, used: StoredToolUse) -> None:
+        super().add_tool(used)
+        self.touched[used.address] = None
 
-    def _use(self, reference: object) -> StoredToolUse | None:
-        use = super()._use(reference)
+    def use_of(self, reference: object) -> StoredToolUse | None:
+        use = super().use_of(reference)
         if use is not None:
             self.touched[use.address] = None
         return use
 
-    def _failure(self, failed: table.FailureRecord) -> None:
-        super()._failure(failed)
-        self._failed.add(failed.address)
+    def add_failure(self, failure: Failure) -> None:
+        super().add_failure(failure)
+        self._failed.add(failure.address)
 
     def touch_failed(self) -> None:
         """Note the calls that have failed by a refusal, or with the item around them."""
         if self._failed:
-            self.touched.update((at, None) for at in self._by_address if self._is_failed(at))
+            for address in self._by_address:
+                around = address
+                while around and around not in self._failed:
+                    around = around.rpartition("/")[0]
+                if around:
+                    self.touched[address] = None
             self._failed.clear()
-
-    def _is_failed(self, address: str) -> bool:
-        while address and address not in self._failed:
-            address = address.rpartition("/")[0]
-        return bool(address)

@@ -87,26 +87,20 @@ def _entry(header: Mapping[str, object]) -> dict[str, str]:
     entry = header.get("entry")
     if not isinstance(entry, dict):
         return {"program": str(header.get("program"))}
-    words = _without_options([str(word) for word in entry.get("argv") or ()])
-    facts = {"arguments": json.dumps(words)} if words else {}
-    if entry.get("file"):
-        file = _below(str(entry["file"]), entry.get("directory"))
-        facts["program"] = f"{file}:{entry.get('function') or ''}"
-    return facts
-
-
-def _without_options(words: list[str]) -> list[str]:
-    """The arguments without the run's own options, whose effect is among the settings."""
-    remaining: list[str] = []
+    words: list[str] = []  # without the run's own options, whose effect is among the settings
     skip = False
-    for word in words:
+    for word in map(str, entry.get("argv") or ()):
         if skip:
             skip = False
         elif word in _OPTIONS:
             skip = True
         elif word.partition("=")[0] not in _OPTIONS and word not in _SWITCHES:
-            remaining.append(word)
-    return remaining
+            words.append(word)
+    facts = {"arguments": json.dumps(words)} if words else {}
+    if entry.get("file"):
+        file = _below(str(entry["file"]), entry.get("directory"))
+        facts["program"] = f"{file}:{entry.get('function') or ''}"
+    return facts
 
 
 _OPTIONS = frozenset(

@@ -10,18 +10,20 @@ Invariant: a record refers to records before it, so what it says does not depend
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from appl.backend import Response
 from appl.prompt import Message, Messages
 from appl.tracing.format import codec, record, table
-from appl.tracing.format.chunks import Texts, check, texts_of
 from appl.tracing.format.record import checked
 from appl.tracing.reading.stored_records import Places, StoredRecords
 
+if TYPE_CHECKING:
+    from appl.tracing.format.chunks import Texts
+
 FAR = 1 << 62
 """A place after all others."""
-Answer = tuple[Response | None, Sequence[Any], Texts | None]
+Answer = tuple[Response | None, Sequence[Any], "Texts | None"]
 """A call's response, the lengths of its chunks, and the text of one that failed."""
 
 
@@ -109,7 +111,9 @@ class ProcessRecords:
 
     def error(self, data: object) -> BaseException:
         """The error that *data* describes."""
-        return record.error_from(data, lambda value: codec.revive(value, self.long), self.long)
+        from appl.tracing.format.recorded_errors import error_from  # few calls fail
+
+        return error_from(data, lambda value: codec.revive(value, self.long), self.long)
 
     # -- answers
 
@@ -138,5 +142,7 @@ class ProcessRecords:
         """The lengths of the chunks of the answer at *place*. Raises ``ValueError``."""
         response, cuts, begun = self.answer_at(place)
         if type(cuts) is list and sample is not None:
+            from appl.tracing.format.chunks import check, texts_of  # few answers are streamed
+
             check(cuts, begun or (texts_of(response, sample) if response else {}))
         return cuts

@@ -122,7 +122,12 @@ def finished(path: Path) -> RunSummary | None:
         stamp = datetime.fromtimestamp(began / 1e9, UTC).isoformat()
         reason, totals = checked(str, close.reason), with_null_cost(checked(dict, close.totals))
         summary = RunSummary(reason, stamp, at / 1e6, header, totals)
-        return summary if close.sums is None else _with_sums(summary, checked(dict, close.sums))
+        if close.sums is not None:
+            sums = checked(dict, close.sums)
+            models = checked(dict, sums["models"]).items()
+            summary.models = {checked(str, name): Totals.of_numbers(each) for name, each in models}
+            summary.seconds = checked(int, sums["elapsed_us"]) / 1e6
+        return summary
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None
 
@@ -150,11 +155,3 @@ def _ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
     if first.good != size or not first.blocks:
         return None
     return block.payload(file, block.Scan(len(block.MAGIC)), size), block.payload(file, last, size)
-
-
-def _with_sums(summary: RunSummary, sums: dict[str, object]) -> RunSummary:
-    """*summary* with the *sums* of its last record."""
-    models = checked(dict, sums["models"]).items()
-    summary.models = {checked(str, name): Totals.of_numbers(numbers) for name, numbers in models}
-    summary.seconds = checked(int, sums["elapsed_us"]) / 1e6
-    return summary

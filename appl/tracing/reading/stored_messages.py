@@ -60,19 +60,15 @@ def message_at(process: ProcessRecords, place: int) -> Message:
     if role not in ROLES:
         raise ValueError(f"unknown role {role!r}")
     if type(content) is int and role == "assistant" and more is None:
-        message = Message("assistant", _answer_text(process, place, content))
+        end = process.ends.get(content, place)  # the message is the answer of a call before it
+        response = process.answer_at(end)[0] if end < place else None
+        if response is None or not response.samples:
+            caller = process.callers[content]
+            raise ValueError(f"a message is the answer of {caller}, which has none")
+        message = Message("assistant", response.samples[0].text)
     else:
         message = _message_of(process, place, word(role), checked(str, process.long(content)), more)
     return process.stored.keep(place, message, spent)
-
-
-def _answer_text(process: ProcessRecords, place: int, number: int) -> str:
-    """The text of the answer of a call that ended before *place*."""
-    end = process.ends.get(number, place)
-    response = process.answer_at(end)[0] if end < place else None
-    if response is None or not response.samples:
-        raise ValueError(f"a message is the answer of {process.callers[number]}, which has none")
-    return response.samples[0].text
 
 
 def _message_of(process: ProcessRecords, place: int, role: Any, text: str, more: Any) -> Message:

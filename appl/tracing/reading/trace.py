@@ -21,19 +21,20 @@ from appl.prompt import (
     Messages,
 )
 from appl.tracing.format import block, codec
-from appl.tracing.format.chunks import Texts, rebuilt, texts_of
 from appl.tracing.format.store import is_tape, regular_file
 from appl.tracing.format.table import REDACTED
 from appl.tracing.format.totals import Totals, combined
 from appl.tracing.format.trace_scan import State, TraceScan
-from appl.tracing.reading.tooluse import RecordedStep, ToolUse
+from appl.tracing.reading.recorded_step import RecordedStep
 
 if TYPE_CHECKING:
     from appl.prompt.notebook import Bundle
+    from appl.tracing.format.chunks import Texts
     from appl.tracing.format.failures import FailureCounts, Failures
     from appl.tracing.format.keys import RunKey
     from appl.tracing.reading.batches import RecordedBatch
     from appl.tracing.reading.spans import Span
+    from appl.tracing.reading.tooluse import ToolUse
 
 Home = Path | Callable[[], Path] | None
 """The folder with the keys of private traces, or a function that tells it if it is needed."""
@@ -105,10 +106,10 @@ class RecordedCall(RecordedStep):
 
     def chunks(self) -> Iterator[Chunk]:
         """The chunks of a streamed answer; none if it was not streamed or was masked."""
-        return rebuilt(() if self.lost else self.cuts, self._whole())
+        from appl.tracing.format.chunks import rebuilt, texts_of  # few answers are streamed
 
-    def _whole(self) -> Texts:
-        return self.begun or (texts_of(self.response, self.sample) if self.response else {})
+        whole = self.begun or (texts_of(self.response, self.sample) if self.response else {})
+        return rebuilt(() if self.lost else self.cuts, whole)
 
     def as_data(self) -> dict[str, Any]:
         """The call as JSON-ready data."""

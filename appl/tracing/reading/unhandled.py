@@ -23,23 +23,20 @@ def unhandled(trace: Trace) -> set[str]:
         return {call.address for call in trace.calls if isinstance(call.error, KeyboardInterrupt)}
     if trace.reason != "failed":
         return set()
-    begun = _begun(trace)
-    return {
-        call.address
-        for call in trace.calls
-        if call.outcome == "failed" and not _handled(trace, call, begun)
-    }
-
-
-def _handled(trace: Trace, call: RecordedCall, begun: dict[str, int]) -> bool:
-    if call.delivered_at is None:
-        return False
-    delivered = trace.wall(call.delivered_at, call.incarnation)
-    own, *around = _frames(call.address)
-    if begun.get(own, -1) >= delivered:
-        return True
-    alike = type(call.error) is type(trace.error)
-    return not alike and any(begun.get(frame, -1) >= delivered for frame in around)
+    begun, addresses = _begun(trace), set[str]()
+    for call in trace.calls:
+        if call.outcome != "failed":
+            continue
+        is_handled = False
+        if call.delivered_at is not None:
+            delivered = trace.wall(call.delivered_at, call.incarnation)
+            own, *around = _frames(call.address)
+            alike = type(call.error) is type(trace.error)
+            went_on = (begun.get(frame, -1) >= delivered for frame in around)
+            is_handled = begun.get(own, -1) >= delivered or (not alike and any(went_on))
+        if not is_handled:
+            addresses.add(call.address)
+    return addresses
 
 
 def _begun(trace: Trace) -> dict[str, int]:

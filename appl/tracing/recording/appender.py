@@ -102,16 +102,12 @@ class Appender(Recorder):
         for event in events:
             self._begin()
             if isinstance(event, CallStarted):
-                self._replaces(event.address)
+                before = self._resumer.trace.by_address.get(event.address)
+                if before is not None:  # it is begun again, and not counted as it ended then
+                    forget_retried(self._failures, event.address)
+                    self.writer.append(Begun(before), 0)
             if not isinstance(event, Failed) or event.address not in self._failures:
                 super().on_event(event)
-
-    def _replaces(self, address: str) -> None:
-        """A call that is begun again is not counted as it ended then."""
-        before = self._resumer.trace.by_address.get(address)
-        if before is not None:
-            forget_retried(self._failures, address)
-            self.writer.append(Begun(before), 0)
 
     def _begin(self) -> None:
         if not self._begun:

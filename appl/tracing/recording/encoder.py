@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from appl.backend import Request, Response, Sample, Sampling
+from appl.backend import Request, Sample, Sampling
 from appl.errors import CallCancelled
 from appl.prompt import (
     Media,
@@ -21,26 +21,20 @@ from appl.prompt import (
     Origin,
     RoleName,
     Spans,
-    ToolCall,
     digest_of,
     joined,
     line_of,
 )
 from appl.runtime.event import (
     AttemptFailed,
-    BatchChanged,
     CallDispatched,
     CallEnded,
     CallStarted,
-    ChunksDelivered,
     Delivered,
     Failed,
-    Observed,
     ScopeEntered,
     ScopeLeft,
     ToolEnded,
-    ToolStarted,
-    Warned,
 )
 from appl.tracing.format import codec, record, table
 from appl.tracing.format.table import MASKED
@@ -84,16 +78,8 @@ _prompt_row = table.row(table.PromptRecord)
 _parameters_row = table.row(table.ParametersRecord)
 _start_row = table.row(table.StartRecord)
 _dispatch_row = table.row(table.DispatchRecord)
-_retry_row = table.row(table.RetryRecord)
-_chunks_row = table.row(table.ChunksRecord)
 _end_row = table.row(table.EndRecord)
 _delivery_row = table.row(table.DeliveryRecord)
-_tool_start_row = table.row(table.ToolStartRecord)
-_tool_end_row = table.row(table.ToolEndRecord)
-_failure_row = table.row(table.FailureRecord)
-_observation_row = table.row(table.ObservationRecord)
-_batch_row = table.row(table.BatchRecord)
-_warning_row = table.row(table.WarningRecord)
 _close_row = table.row(table.CloseRecord)
 
 
@@ -134,17 +120,17 @@ class EventEncoder:
     """
 
     def __init__(self, began: int, masker: Masker, redact: Redact | None, whole: bool) -> None:
-        self._began, self._masker, self.redact, self._whole = began, masker, redact, whole
+        self._began, self.masker, self.redact, self._whole = began, masker, redact, whole
         self.totals = RunningTotals()
         self._closed = False
         self._packed: list[bytes] = []
-        self._records: list[tuple[object, ...]] = []
+        self.records: list[tuple[object, ...]] = []
         self._size = self._inline = 0
         self._failed: Callable[[str, Exception], None] = _unexpected
-        self._ids = itertools.count(1)
+        self.ids = itertools.count(1)
         self.written = WrittenContent()
         self._mark = object()
-        self._firsts: dict[str, int] = {}
+        self.firsts: dict[str, int] = {}
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
         self._token_writer: TokenWriter | None = None
         self._pack: Callable[[object], bytes] = codec.packer()
@@ -172,7 +158,12 @@ class EventEncoder:
         for item in items if not self._closed else ():
             try:
                 self._inline = 0
-                _HANDLERS[type(item)](self, item)
+                handler = _HANDLERS.get(type(item))
+                if handler is None:
+                    from appl.tracing.recording import further_events  # many runs have none of them
+
+                    handler = further_events.HANDLERS[type(item)]
+                handler(self, item)
                 if self._size > _PIECE:
                     self._flush()
             except _Closed:  # what another thread emitted meanwhile does not follow that record
@@ -185,7 +176,7 @@ class EventEncoder:
 
     def _flush(self) -> None:
         """Pack the records that were made: to pack those of many events at once costs least."""
-        records, written = self._records, self.written
+        records, written = self.records, self.written
         if not records:
             return
         try:
@@ -213,46 +204,46 @@ class EventEncoder:
             except Exception as error:
                 self._failed(f"a record {fields[0]}", error)
                 if isinstance(stored, table.EndRecord) and type(stored.call) is int:
-                    lost |= self.written.forget_answer(stored.call)
-
-    def first_chunk(self, address: str, at: int) -> None:
-        """A chunk came; they are written when the call has ended, as they may yet be a secret."""
-        self._firsts.setdefault(address, at)
+                    # A message that said the same must hold the text itself, or it would refer to
+                    # nothing.
+                    for answers in (self.written.answers.recent, self.written.answers.earlier):
+                        for text in [text for text, n in answers.items() if n == stored.call]:
+                            lost[answers.pop(text)] = text
 
     # -- one method per event --------------------------------------------------------------
 
-    def _at(self, nanoseconds: int) -> int:
+    def at(self, nanoseconds: int) -> int:
         return (nanoseconds - self._began) // 1000
 
-    def _call(self, address: str) -> int | str:
+    def call_of(self, address: str) -> int | str:
         return self.written.calls.find(address) or address
 
     def _scope(self, event: ScopeEntered) -> None:
-        number = next(self._ids)
+        number = next(self.ids)
         parent: int | str = self.written.scopes.find(event.parent) or event.parent
         name = event.address.rpartition("/")[2] if event.parent else event.address
         if f"{event.parent}/{name}" != event.address:
             parent, name = "", event.address
         file = None
         if event.file is not None:
-            file = self.written.files.find(event.file) or self._new_file(event.file)
+            file = self.written.files.find(event.file) or self.new_file(event.file)
         at, about = (event.at - self._began) // 1000, None
         masks: list[str] = []
         if event.metadata:
-            about = codec.shortened(event.metadata, partial(self._long, masks=masks))
+            about = codec.shortened(event.metadata, partial(self.long, masks=masks))
         shown = None
         if event.arguments is not None:
             about, shown = about or {}, self._shown(event.arguments, masks)
         fields = _scope_row(number, parent, name, event.name, file, event.line, at, about, shown)
-        self._records.append(_masked(fields, masks) if masks else fields)
+        self.records.append(masked(fields, masks) if masks else fields)
         self.written.scopes.recent[event.address] = number
 
-    def _left(self, event: ScopeLeft, error: tuple[Any, ...] | None = None) -> None:
+    def left(self, event: ScopeLeft, error: tuple[Any, ...] | None = None) -> None:
         masks: list[str] = []
         call: int | str | None = None
         shown: str | None = None
         if event.of is not None:
-            call = self._call(event.of)
+            call = self.call_of(event.of)
         elif event.value is not None:
             if len(event.value) == _TEXT and not event.value[0]:  # often that of the last answer
                 call = self.written.answers.find(event.value[1])
@@ -262,8 +253,8 @@ class EventEncoder:
             message = self.redacted(Message("assistant", message), masks).content
             error = actual, known, message, [message]
         scope = self.written.scopes.find(event.address) or event.address
-        fields = _return_row(scope, call, shown, error, self._at(event.at))
-        self._records.append(_masked(fields, masks) if masks else fields)
+        fields = _return_row(scope, call, shown, error, self.at(event.at))
+        self.records.append(masked(fields, masks) if masks else fields)
 
     def _shown(self, pieces: tuple[str, ...], masks: list[str]) -> str:
         """The text of a snapshot: without secrets, and with the beginnings of its long texts."""
@@ -271,23 +262,23 @@ class EventEncoder:
         for at in range(1, len(pieces), 2):
             text = pieces[at]
             if len(text) > _SHOWN:  # a secret that is cut would not be known any more
-                text = self._masker.text(text, masks)
+                text = self.masker.text(text, masks)
                 text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
             quoted = repr(text)
             if len(quoted) != len(text) + 2:  # nor one whose characters are escaped
-                quoted = repr(self._masker.text(text, masks))
+                quoted = repr(self.masker.text(text, masks))
             found += [quoted, pieces[at + 1]]
         whole = "".join(found)
         if len(whole) > _SHOWN_ALL:
-            whole = f"{self._masker.text(whole, masks)[: _SHOWN_ALL - 1]}…"
+            whole = f"{self.masker.text(whole, masks)[: _SHOWN_ALL - 1]}…"
         if self.redact is not None and whole:
             whole = self.redacted(Message("user", whole), masks).content[:_SHOWN_ALL]
         return whole
 
-    def _new_file(self, file: str) -> int:
+    def new_file(self, file: str) -> int:
         """The number of *file*, which has none yet."""
-        number = next(self._ids)
-        self._records.append(_file_row(number, file))
+        number = next(self.ids)
+        self.records.append(_file_row(number, file))
         self.written.files.recent[file] = number
         return number
 
@@ -301,12 +292,12 @@ class EventEncoder:
             params = self._parameters(request)
         file = None
         if event.file is not None:
-            file = self.written.files.find(event.file) or self._new_file(event.file)
+            file = self.written.files.find(event.file) or self.new_file(event.file)
         scope, _, name = address.rpartition("/")
-        edges = [self._call(edge) for edge in event.edges[:_MAX_EDGES]] if event.edges else ()
-        number = next(self._ids)
+        edges = [self.call_of(edge) for edge in event.edges[:_MAX_EDGES]] if event.edges else ()
+        number = next(self.ids)
         at = (event.at - self._began) // 1000
-        self._records.append(_start_row(
+        self.records.append(_start_row(
             number, self.written.scopes.find(scope) or scope, name,
             request.ordinal, event.kind, prompt, params, request.n, request.sample, request.digest,
             edges, file, event.line, at, request.timeout,
@@ -328,7 +319,7 @@ class EventEncoder:
                 break
             fresh.append(link)
             link = link.parent
-        written, records, ids = self.written, self._records, self._ids
+        written, records, ids = self.written, self.records, self.ids
         while fresh:
             link = fresh.pop()
             message_kept = link.kept
@@ -367,12 +358,12 @@ class EventEncoder:
         if number is None:
             origins: tuple[object, ...] | None = None
             if short_message is not None:
-                message = self._message(short_message)
+                message = self.message_number(short_message)
                 origins = self._origins(link.spans)
             else:
-                message = self._message(link.message) if self._whole else self._longer(link)
-            number = next(self._ids)
-            self._records.append(_prompt_row(number, parent, message, key[0], origins))
+                message = self.message_number(link.message) if self._whole else self._longer(link)
+            number = next(self.ids)
+            self.records.append(_prompt_row(number, parent, message, key[0], origins))
             self.written.nodes.recent[key] = number
         return number
 
@@ -386,12 +377,13 @@ class EventEncoder:
             rope = rope.base
         later.reverse()
         added = "".join(rope.added for rope in later)
-        if self._straddles(rope, added):
-            return self._message(link.message)
+        # A secret may begin in the rope and end in what was added: no record alone would show it.
+        if self.masker.straddles(rope.tail, added):
+            return self.message_number(link.message)
         base = self.written.ropes.get(rope)
         if base is None:
             first = Message(link.outline.role, str(rope), name=link.outline.name)
-            base = self._message(first)
+            base = self.message_number(first)
             self.written.ropes.put(rope, base)
             later.insert(0, rope)  # of the message that goes on, the origins are told here
         masks: list[str] = []
@@ -399,9 +391,9 @@ class EventEncoder:
         origins = self._origins(joined((len(r.added), r.spans) for r in later))
         if origins:
             more["from"] = origins
-        number, stored = next(self._ids), self._long(added, masks)
+        number, stored = next(self.ids), self.long(added, masks)
         fields = _longer_row(number, base, stored, more or None)
-        self._records.append(_masked(fields, masks))
+        self.records.append(masked(fields, masks))
         self.written.ropes.put(link.rope, number)
         return number
 
@@ -424,7 +416,7 @@ class EventEncoder:
 
     def _origin(self, origin: Origin) -> int | str | None:
         if not isinstance(origin, tuple):
-            return self._call(origin) if origin is not None else None
+            return self.call_of(origin) if origin is not None else None
         key = (id(origin[0]), origin[1])
         site = self.written.sites.get(key)
         if site is None:
@@ -436,17 +428,13 @@ class EventEncoder:
     def _line(self, file: str, line: int) -> int:
         number = self.written.lines.get((file, line))
         if number is None:
-            of = self.written.files.find(file) or self._new_file(file)
-            number = next(self._ids)
-            self._records.append(_line_row(number, of, line))
+            of = self.written.files.find(file) or self.new_file(file)
+            number = next(self.ids)
+            self.records.append(_line_row(number, of, line))
             self.written.lines[file, line] = number
         return number
 
-    def _straddles(self, rope: Rope, added: str) -> bool:
-        """True if a secret begins in *rope* and ends in *added*: no record alone would show it."""
-        return self._masker.straddles(rope.tail, added)
-
-    def _message(self, message: Message) -> int:
+    def message_number(self, message: Message) -> int:
         """The number of *message*, which may be new."""
         content = message.content
         if len(content) <= _SHORT_TEXT and message.bare:
@@ -457,26 +445,26 @@ class EventEncoder:
         number = self.written.messages.find(key)
         if number is None:
             answer = self.written.answers.find(content) if message.bare else None
-            number = next(self._ids)
+            number = next(self.ids)
             if answer is not None and message.role == "assistant":
-                self._records.append(_message_row(number, "assistant", answer))
+                self.records.append(_message_row(number, "assistant", answer))
             else:
-                self._records.append(self._unusual(number, message))
+                self.records.append(self._unusual(number, message))
             self.written.messages.recent[key] = number
         return number
 
     def _short(self, role_and_text: tuple[RoleName, str]) -> int:
         """The number of a new message that has a role and a short text alone."""
         role, content = role_and_text
-        number = next(self._ids)
+        number = next(self.ids)
         self._size += len(content)
         answer = self.written.answers.find(content) if role == "assistant" else None
         if answer is not None:
-            self._records.append(_message_row(number, role, answer))
+            self.records.append(_message_row(number, role, answer))
         elif self.redact is None:
-            self._records.append(_message_row(number, role, content))
+            self.records.append(_message_row(number, role, content))
         else:
-            self._records.append(self._unusual(number, Message(role, content)))
+            self.records.append(self._unusual(number, Message(role, content)))
         self.written.messages.recent[role_and_text] = number
         return number
 
@@ -486,8 +474,8 @@ class EventEncoder:
         self._inline = 0
         shown = self.redacted(message, masks)
         more = self._more(shown, masks) if not shown.bare else None
-        stored = self._long(shown.content, masks)
-        return _masked(_message_row(number, message.role, stored, more), masks)
+        stored = self.long(shown.content, masks)
+        return masked(_message_row(number, message.role, stored, more), masks)
 
     def _more(self, message: Message, masks: list[str]) -> dict[str, object]:
         """The fields of a message besides role and text."""
@@ -496,7 +484,7 @@ class EventEncoder:
             fields["media"] = [(offset, self._medium(medium)) for offset, medium in message.media]
         if message.tool_calls:
             calls = message.tool_calls
-            fields["calls"] = record.calls_data(calls, lambda text: self._long(text, masks))
+            fields["calls"] = record.calls_data(calls, lambda text: self.long(text, masks))
         for key, value in (
             ("of", message.tool_call_id),
             ("name", message.name),
@@ -505,7 +493,7 @@ class EventEncoder:
             if value:
                 fields[key] = value
         if (provided := message.provider_fields) is not None:
-            fields["provided"] = record.provided_data(provided, lambda t: self._answer(t, masks))
+            fields["provided"] = record.provided_data(provided, lambda t: self.answer(t, masks))
         return fields
 
     def _medium(self, medium: Media) -> int:
@@ -513,11 +501,11 @@ class EventEncoder:
         number = self.written.media.find(medium.digest)
         if number is None:
             masks: list[str] = []
-            data = self._long(medium.data, masks)
-            number = next(self._ids)
+            data = self.long(medium.data, masks)
+            number = next(self.ids)
             about = medium.kind, medium.url, data, medium.mime, medium.detail
             fields = _medium_row(number, *about)
-            self._records.append(_masked(fields, masks))
+            self.records.append(masked(fields, masks))
             self.written.media.recent[medium.digest] = number
         return number
 
@@ -534,7 +522,7 @@ class EventEncoder:
             masks.append("redact")
         return shown
 
-    def _long(self, text: str | bytes, masks: list[str]) -> Any:
+    def long(self, text: str | bytes, masks: list[str]) -> Any:
         """*text*, or what stands for it when it is long: then it is written in pieces before.
 
         It is long, too, when the record has much text already, which must fit into a block.
@@ -546,14 +534,14 @@ class EventEncoder:
             return text
         is_text = isinstance(text, str)
         if isinstance(text, str):
-            data = self._masker.text(text, masks).encode("utf-8", "surrogatepass")
+            data = self.masker.text(text, masks).encode("utf-8", "surrogatepass")
         else:
-            data = self._masker._clean_bytes(text, masks)
+            data = self.masker.refresh().masked_bytes(text, masks)
         # The pieces stand before the record that refers to them, each in a block of its own: a
         # crash between them leaves pieces that nothing refers to, and no record without its text.
-        number = next(self._ids)
+        number = next(self.ids)
         for index, start in enumerate(range(0, len(data), LONG_TEXT)):
-            self._records.append(_piece_row(number, index, data[start : start + LONG_TEXT]))
+            self.records.append(_piece_row(number, index, data[start : start + LONG_TEXT]))
             self._flush()
         return {"$blob": [number, len(data), is_text]}
 
@@ -562,10 +550,10 @@ class EventEncoder:
         number = self.written.params.find(key)
         if number is None:
             self._inline = 0
-            number = next(self._ids)
+            number = next(self.ids)
             masks: list[str] = []
-            stored = self._long(key[1], masks)
-            self._records.append(_masked(_parameters_row(number, request.model, stored), masks))
+            stored = self.long(key[1], masks)
+            self.records.append(masked(_parameters_row(number, request.model, stored), masks))
             self.written.params.recent[key] = number
         self._last_params = request.sampling, request.model, number
         return number
@@ -573,36 +561,11 @@ class EventEncoder:
     def _dispatched(self, event: CallDispatched) -> None:
         waited = self._waited(event.waited) if event.waited else None
         call, at = self.written.calls.find(event.address), (event.at - self._began) // 1000
-        self._records.append(_dispatch_row(call or event.address, event.attempt, at, waited))
+        self.records.append(_dispatch_row(call or event.address, event.attempt, at, waited))
         self.totals.of(event.address).attempts += 1
 
     def _waited(self, nanoseconds: Mapping[str, int]) -> dict[str, int] | None:
         return {why: took // 1000 for why, took in nanoseconds.items() if took >= 1000} or None
-
-    def _with_error(self, item: WithError) -> None:
-        event = item.event
-        masks: list[str] = []
-        if isinstance(event, ScopeLeft):
-            self._left(event, item.error)
-            return
-        if isinstance(event, Failed):
-            self._has_failed(event, item.error, masks)
-            return
-        error = record.error_with(item.error, partial(self._long, masks=masks))
-        if isinstance(event, CallEnded):
-            self._call_failed(event, error, masks)
-        elif isinstance(event, ToolEnded):
-            cancelled = isinstance(event.error or CANCELLED, CallCancelled)
-            status = record.CANCELLED if cancelled else record.FAILED
-            if not cancelled:
-                self.failures.tools.add(event.address)
-            self._tool_result(event, status, error, masks)
-        else:
-            assert isinstance(event, AttemptFailed)
-            wait, at = round(event.wait_s * 1e6), self._at(event.at)
-            fields = _retry_row(self._call(event.address), event.attempt, error, at, wait)
-            self._records.append(_masked(fields, masks))
-            self.totals.of(event.address).attempts_failed += 1
 
     def _call_ended(self, event: CallEnded) -> None:
         response = event.response
@@ -620,64 +583,33 @@ class EventEncoder:
             size = len(first.text)
             if first.tool_calls or first.reasoning or first.provider_fields is not None:
                 size += _others(first)
-        if response.prompt_logprobs is not None and self._hides_prompt(response):
-            response = replace(response, prompt_logprobs=None)
+        if response.prompt_logprobs is not None:
+            from appl.tracing.recording.further_events import hides_prompt
+
+            if hides_prompt(self, response):
+                response = replace(response, prompt_logprobs=None)
         is_unusual = self.redact is not None or response.vectors is not None
         if first is None or size > LONG_TEXT or is_unusual:
-            self._ended_otherwise(event, response)
+            masks: list[str] = []
+            data = record.response_data(response, lambda text: self.answer(text, masks))
+            if masks and self.redact is not None:
+                untold = [(text, reason, None, *more) for text, reason, _, *more in data[0]]
+                data = (untold, *data[1:])
+            self.end(event, record.ANSWERED, data, None, masks)
             return
         text = first.text
         self._size += size
         data = record.response_data(response)
         lengths = _chunks().lengths(event.chunks) if event.chunks else None
-        is_usual = not self._firsts and event.source is None and first.tokens is None
+        is_usual = not self.firsts and event.source is None and first.tokens is None
         about = None if is_usual else self._about_end(event)
         call = self.written.calls.find(address)
         ended = _end_row(call or address, record.ANSWERED, data, at, lengths, None, about)
-        self._records.append(ended)
+        self.records.append(ended)
         if call is not None and len(text) > _TINY and not self._whole:
             self.written.answers.recent[text] = call
 
-    def _hides_prompt(self, response: Response) -> bool:
-        """True if the tokens of the prompt are left out: a secret may stand in several of them."""
-        text = "".join(token.token for token in response.prompt_logprobs or ())
-        alternatives = (best for token in response.prompt_logprobs or () for best in token.top[:1])
-        likely = "".join(best for best, _ in alternatives)
-        finds = self._masker.finds
-        return self.redact is not None or any(
-            finds(spelling.encode("utf-8", "surrogatepass")) for spelling in (text, likely)
-        )
-
-    def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
-        """An answer that is long, or is redacted."""
-        masks: list[str] = []
-        data = record.response_data(response, lambda text: self._answer(text, masks))
-        if masks and self.redact is not None:
-            untold = [(text, reason, None, *more) for text, reason, _, *more in data[0]]
-            data = (untold, *data[1:])
-        self._end(event, record.ANSWERED, data, None, masks)
-
-    def _call_failed(self, event: CallEnded, error: object, masks: list[str]) -> None:
-        """Record the failure of a call with its text so far, as no answer will hold that."""
-        status, why = record.FAILED, event.error or CANCELLED
-        totals = self.totals.end(event.address, self._at(event.at))
-        if isinstance(why, CallCancelled):
-            totals.cancelled += 1
-            # from outside: the program does not cancel it again in a replay, but hears of it again
-            status = record.FAILED if why.outside else record.CANCELLED
-        elif event.source is not None:
-            totals.recall(None)
-        else:
-            totals.failed += 1
-        texts = None
-        if event.chunks:
-            texts = [
-                (sample, kind, self._answer(text, masks))
-                for (sample, kind), text in _chunks().texts(event.chunks).items()
-            ]
-        self._end(event, status, error, texts, masks)
-
-    def _end(
+    def end(
         self,
         event: CallEnded,
         status: int,
@@ -686,16 +618,16 @@ class EventEncoder:
         masks: list[str],
     ) -> None:
         lengths = _chunks().lengths(event.chunks) if event.chunks else None
-        call, at, about = self._call(event.address), self._at(event.at), self._about_end(event)
+        call, at, about = self.call_of(event.address), self.at(event.at), self._about_end(event)
         fields = _end_row(call, status, value, at, lengths, texts, about)
-        self._records.append(_masked(fields, masks))
+        self.records.append(masked(fields, masks))
 
     def _about_end(self, event: CallEnded) -> dict[str, object] | None:
         """When the first chunk of a call came, and which other call it was answered from."""
         about: dict[str, object] = {}
-        first = self._firsts.pop(event.address, None)
+        first = self.firsts.pop(event.address, None)
         if first is not None:
-            about["first"] = self._at(first)
+            about["first"] = self.at(first)
         if event.source is not None:
             about |= {"source": event.source.kind, "of": event.source.of}
         samples = event.response.samples if event.response is not None else ()
@@ -708,150 +640,57 @@ class EventEncoder:
         if self._token_writer is None:
             from appl.tracing.recording.token_writer import TokenWriter  # few backends keep ids
 
-            self._token_writer = TokenWriter(self._bytes, self._masker.finds)
+            self._token_writer = TokenWriter(self._bytes, self.masker.finds)
         facts = self._token_writer.facts(samples)
         return {} if facts is None else {"tokens": facts}
-
-    def _chunks_delivered(self, event: ChunksDelivered) -> None:
-        fields = _chunks_row(self._call(event.address), event.count, self._at(event.at))
-        self._records.append(fields)
-
-    def _vector(self, data: bytes) -> object:
-        """The reference to a vector, which is written once however many answers have it."""
-        return {"$blob": [self._bytes(data), len(data), False]}
 
     def _bytes(self, data: bytes) -> int:
         """The number of a piece that holds *data*, which is written once."""
         key = digest_of(data)
         number = self.written.vectors.find(key)
         if number is None:
-            number = next(self._ids)
-            self._records.append(_piece_row(number, 0, data))
+            number = next(self.ids)
+            self.records.append(_piece_row(number, 0, data))
             self.written.vectors.recent[key] = number
             self._size += len(data)
             if self._size > _PIECE:
                 self._flush()
         return number
 
-    def _answer(self, text: str | bytes, masks: list[str]) -> object:
-        if isinstance(text, bytes):
-            return self._vector(text)
-        return self._long(self.redacted(Message("assistant", text), masks).content, masks)
+    def answer(self, text: str | bytes, masks: list[str]) -> object:
+        if isinstance(text, bytes):  # a vector, which is written once however many answers have it
+            return {"$blob": [self._bytes(text), len(text), False]}
+        return self.long(self.redacted(Message("assistant", text), masks).content, masks)
 
     def _delivered(self, event: Delivered) -> None:
         call, at = self.written.calls.find(event.address), (event.at - self._began) // 1000
-        self._records.append(_delivery_row(call or event.address, at))
-
-    def _tool_started(self, event: ToolStarted) -> None:
-        masks: list[str] = []
-        if "failures" in vars(self):
-            self.failures.tools.discard(event.address)
-        scope, _, leaf = event.address.rpartition("/")
-        file = None
-        if event.file is not None:
-            file = self.written.files.find(event.file) or self._new_file(event.file)
-        number = next(self._ids)
-        arguments = self._long(self._arguments(event, masks), masks)
-        fields = _tool_start_row(
-            number,
-            self.written.scopes.find(scope) or scope,
-            leaf,
-            event.name,
-            arguments,
-            event.effect,
-            file,
-            event.line,
-            self._at(event.at),
-        )
-        self._records.append(_masked(fields, masks))
-        self.written.calls.recent[event.address] = number
-
-    def _arguments(self, event: ToolStarted, masks: list[str]) -> str:
-        """The arguments as they may be stored: part of what the model said."""
-        call = ToolCall("", event.name, event.arguments)
-        shown = self.redacted(Message("assistant", "", tool_calls=(call,)), masks)
-        return shown.tool_calls[0].arguments if shown.tool_calls else shown.content
-
-    def _tool_ended(self, event: ToolEnded) -> None:
-        assert event.message is not None
-        if event.message.has_error:
-            self.failures.tools.add(event.address)
-        self._tool_result(event, record.ANSWERED, self._message(event.message), [])
-
-    def _tool_result(self, event: ToolEnded, status: int, value: object, masks: list[str]) -> None:
-        fields = _tool_end_row(self._call(event.address), status, value, self._at(event.at))
-        self._records.append(_masked(fields, masks))
-
-    def _has_failed(self, event: Failed, error: tuple[Any, ...], masks: list[str]) -> None:
-        from appl.tracing.format.failures import Failure, error_key
-
-        if self.redact is not None:  # it shows what the model said
-            actual, nearest, message, *_ = error
-            message = self.redacted(Message("assistant", message), masks).content
-            error = actual, nearest, message, [message]
-        at, items = self._at(event.at), event.items
-        fields = _failure_row(event.address, event.kind, error, event.of, items, at)
-        self._records.append(_masked(fields, masks))
-        key = error_key(error[1], error[2])
-        failure = Failure(event.address, event.kind, event.of, items, error_key=key)
-        self.failures.known[event.address] = failure
-
-    def _observed(self, event: Observed) -> None:
-        masks: list[str] = []
-        value = codec.shortened(event.value, partial(self._long, masks=masks))
-        at = self._at(event.at)
-        fields = _observation_row(event.address, event.ordinal, event.kind, value, at)
-        self._records.append(_masked(fields, masks))
-
-    def _batch(self, event: BatchChanged) -> None:
-        calls = [*map(self._call, event.calls)]
-        at, facts = self._at(event.at), dict(event.facts)
-        self._records.append(_batch_row(event.key, event.state, at, facts, calls))
-
-    def _warned(self, event: Warned) -> None:
-        self._records.append(_warning_row(event.address, event.message, self._at(event.at)))
+        self.records.append(_delivery_row(call or event.address, at))
 
     def _encoded(self, item: bytes) -> None:
         self._flush()
         self._packed.append(item)
 
-    def _begun(self, item: Begun) -> None:
-        from appl.tracing.format.failures import forget_retried  # few runs are resumed
-
-        forget_retried(self.failures.known, item.call.address)
-        if item.call.started is not None:
-            call = item.call
-        self.totals.models[call.model].forget(call.ended_as, bool(call.attempts))
-
     def _closing(self, item: Closing) -> None:
-        at, totals = self._at(item.at), self.totals.whole.as_data()
+        at, totals = self.at(item.at), self.totals.whole.as_data()
         failures = self.failure_counts()
         if failures is not None:
             totals |= {name: count for name, count in failures.as_data().items() if count}
-        self._records.append(_close_row(item.reason, item.error, at, totals, self.totals.sums()))
+        self.records.append(_close_row(item.reason, item.error, at, totals, self.totals.sums()))
         self._closed = True
         raise _Closed
 
 
 _HANDLERS: dict[type, Callable[[EventEncoder, Any], None]] = {
     ScopeEntered: EventEncoder._scope,
-    ScopeLeft: EventEncoder._left,
+    ScopeLeft: EventEncoder.left,
     CallStarted: EventEncoder._started,
     CallDispatched: EventEncoder._dispatched,
-    ChunksDelivered: EventEncoder._chunks_delivered,
     CallEnded: EventEncoder._call_ended,
     Delivered: EventEncoder._delivered,
-    ToolStarted: EventEncoder._tool_started,
-    ToolEnded: EventEncoder._tool_ended,
-    Observed: EventEncoder._observed,
-    BatchChanged: EventEncoder._batch,
-    Warned: EventEncoder._warned,
-    WithError: EventEncoder._with_error,
-    Begun: EventEncoder._begun,
     Closing: EventEncoder._closing,
     bytes: EventEncoder._encoded,
 }
-"""The method for each kind of item."""
+"""The methods for the kinds of items that every run has."""
 
 
 def _chunks() -> ModuleType:
@@ -866,7 +705,7 @@ def _others(sample: Sample) -> int:
     return calls + len(sample.reasoning or "") + (len(provided.fields) if provided else 0)
 
 
-def _masked(fields: tuple[object, ...], masks: list[str]) -> tuple[Any, ...]:
+def masked(fields: tuple[object, ...], masks: list[str]) -> tuple[Any, ...]:
     return (MASKED, sorted(set(masks)), fields) if masks else fields
 
 

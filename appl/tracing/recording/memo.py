@@ -46,11 +46,6 @@ class Memo(Generic[K]):
         """Forget what was not found since the last time."""
         self.earlier, self.recent, self.find = self.recent, {}, self._either
 
-    def by_number(self) -> dict[int, K]:
-        """The keys by their numbers; on any thread."""
-        generations = self.earlier.copy(), self.recent.copy()  # each in one step
-        return {number: key for some in generations for key, number in some.items()}
-
 
 class Ropes(weakref.WeakKeyDictionary["Rope", int]):
     """The records of growing texts, as long as somebody holds the texts."""
@@ -94,13 +89,3 @@ class WrittenContent:
         for memo in vars(self).values():
             if isinstance(memo, Memo):
                 memo.age()
-
-    def forget_answer(self, call: int) -> dict[int, str]:
-        """Forget the answer of *call*, if there is one; its text by that number."""
-        # The record of that answer could not be written: a message that said the same must hold
-        # the text itself, or it would refer to nothing.
-        for generation in (self.answers.recent, self.answers.earlier):
-            text = next((text for text, number in generation.items() if number == call), None)
-            if text is not None:
-                return {generation.pop(text): text}
-        return {}

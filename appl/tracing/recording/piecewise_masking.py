@@ -36,7 +36,8 @@ class PiecewiseMasker:
         # Masked together with what stands before it, as a key may be known by a word in front of
         # it; of the result only what was not shown yet is new.
         masked = self._mask(self._shown + self._held[:size])
-        same = sum(1 for _ in takewhile(_are_equal, zip(self._shown, masked, strict=False)))
+        pairs = zip(self._shown, masked, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         new = masked[same:]
         self._held = self._held[size:]
         match = _LAST_WORDS.search(self._shown + new)
@@ -50,15 +51,10 @@ class PiecewiseMasker:
             return all_of_it
         at = self._masker.open_from(text)
         size = max(at - len(self._shown), 0)
-        return 0 if 0 < size < all_of_it and self._divides(text, at) else size
-
-    def _divides(self, text: str, at: int) -> bool:
-        """True if a secret begins before *at* and ends after it."""
-        return self._mask(text) != self._mask(text[:at]) + self._mask(text[at:])
+        if 0 < size < all_of_it:
+            divided = self._mask(text[:at]) + self._mask(text[at:])
+            return size if self._mask(text) == divided else 0  # else a secret goes on after it
+        return size
 
     def _mask(self, text: str) -> str:
         return self._masker.text(text, [])
-
-
-def _are_equal(pair: tuple[str, str]) -> bool:
-    return pair[0] == pair[1]

@@ -23,7 +23,8 @@ from appl.prompt import Message, digest_of
 from appl.tracing.format import codec
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.keys import RunKey
-from appl.tracing.format.record import ANSWERED, FACTS
+from appl.tracing.format.record import ANSWERED
+from appl.tracing.format.recorded_errors import FACTS
 from appl.tracing.format.sealing import Sealer
 from appl.tracing.format.table import (
     EVERY,
@@ -140,7 +141,9 @@ class Veil:
         if shown is record or shown == record:
             return codec.pack((MASKED, names, fields) if names else fields)
         marks = _marked(names)
-        if self._sealer is not None and _lasts(record):
+        # A replay may need the record as it was; of messages, only results of tools.
+        is_result = isinstance(record, MessageRecord) and record.role == "tool"
+        if self._sealer is not None and (is_result or type(record) in _LASTING):
             return self._sealed(self._sealer, _original(names, fields), marks, stored(shown))
         return codec.pack((MASKED, marks, stored(shown)))
 
@@ -189,9 +192,6 @@ class Veil:
         except Exception as error:
             return f"[redaction failed: {type(error).__name__}]", None
 
-    def _any_text(self, value: object, record: Record) -> str:
-        return self.text(value)
-
     def _error(self, error: object, record: Record) -> object:
         if not isinstance(error, list):
             return error
@@ -221,7 +221,12 @@ class Veil:
         """A message with the text and the details that are shown of it."""
         if isinstance(content, int) and record.more is None:  # an answer, as it is shown there
             return record
-        more = {} if record.more is None else self._details(record)
+        more: dict[str, Any] = dict(record.more or {})
+        _check_names(record.tag, more, _MORE)
+        more.pop("from", None)
+        more.pop("provided", None)
+        if "calls" in more:
+            more["calls"] = self._calls(more["calls"])
         name = more.pop("name", None)
         if self._redact is None or not isinstance(content, str):
             text = self.text(content, role)
@@ -230,16 +235,6 @@ class Veil:
             more |= {"name": name} if name else {}
         shown: Record = _new(type(record), (*record[:-2], text, more or None))
         return shown
-
-    def _details(self, record: MessageRecord | LongerRecord) -> dict[str, Any]:
-        """The details of a message that are shown, and its speaker's name."""
-        more = dict(record.more or {})
-        _check_names(record.tag, more, _MORE)
-        for name in ("from", "provided"):
-            more.pop(name, None)
-        if "calls" in more:
-            more["calls"] = self._calls(more["calls"])
-        return more
 
     def _digest(self, digest: Any, record: Record) -> bytes:
         return self._key.digest(digest)
@@ -301,7 +296,7 @@ def shielded(kind: Kind) -> dict[str, Content]:
 _SHIELDED = {kind: shielded(kind) for kind in EVERY}
 _SHOWS: dict[Content, Show] = {
     Content.FACTS: Veil._facts,
-    Content.TEXT: Veil._any_text,
+    Content.TEXT: lambda veil, value, record: veil.text(value),
     Content.ERROR: Veil._error,
     Content.ANSWER: Veil._answer,
     Content.RESULT: Veil._result,
@@ -360,13 +355,6 @@ def _name(name: object) -> object:
 def digest_shown(key: RunKey, text: str) -> str:
     """The stand-in for *text* where only digests are stored."""
     return f"[{len(text)} characters, hm:{key.digest(digest_of(text)).hex()}]"
-
-
-def _lasts(record: Record) -> bool:
-    """True if a replay may need the record as it was; of messages, only results of tools."""
-    if isinstance(record, MessageRecord):
-        return record.role == "tool"
-    return type(record) in _LASTING
 
 
 def _marked(names: Sequence[str]) -> Sequence[str]:

@@ -42,14 +42,13 @@ from appl.tracing.format.block_file import Fault
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.totals import Totals
 from appl.tracing.recording.encoder import CANCELLED, Closing, EventEncoder, WithError
-from appl.tracing.recording.secret import Masker, Secrets, secrets_now
+from appl.tracing.recording.secret import Masker, Secrets
 from appl.tracing.recording.writer import QUEUE_BYTES, Committed, Durability, Writer
 
 if TYPE_CHECKING:
     from appl.tracing.recording.privacy import Mode, Redact, Veil
 
 _header_row, _process_row = table.row(table.HeaderRecord), table.row(table.ProcessRecord)
-_NAMES_SHOWN = 5
 _WEIGHT = 512
 """Bytes that an event is taken to hold besides its text, for the limit of the queue."""
 _TOKEN = 64
@@ -63,7 +62,7 @@ def new_path(program: str, folder: Path | None = None) -> Path:
     """
     now = datetime.now(UTC)
     stamp = f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
-    name = f"{stamp}-{_word(program, secrets_now())}-{secrets.token_hex(2)}.trace"
+    name = f"{stamp}-{_word(program, Masker().refresh())}-{secrets.token_hex(2)}.trace"
     return (folder or folders.runs_folder()) / name
 
 
@@ -111,7 +110,7 @@ class Recorder:
         self.path = path or new_path(str(header.get("program", "run")))
         self.wants_arguments = arguments
         self._on_error = on_error
-        self._notify = notify = notify or _complain
+        self._notify = notify = notify or (lambda message: print(message, file=sys.stderr))
         self._masker = Masker(secrets, shapes=shapes)
         self._veil = self._veiled(append, privacy, home or folders.home(), redact)
         self._began, self._wall = time.monotonic_ns(), time.time_ns()
@@ -212,7 +211,8 @@ class Recorder:
             if hold is not None:
                 self.writer.append(*hold(event))
             elif isinstance(event, ChunkArrived):
-                self.encoder.first_chunk(event.address, event.at)
+                # They are written when the call has ended, as they may yet be a secret.
+                self.encoder.firsts.setdefault(event.address, event.at)
             elif isinstance(event, RunEnded):
                 self._ended = event
             else:
@@ -263,7 +263,11 @@ class Recorder:
             return
         ended, self._ended = self._ended, None  # it may hold the error with the program's frames
         error = ended.error if ended else None
-        error_fields = None if error is None else record.error_data(error)
+        error_fields: tuple[object, ...] | None = None
+        if error is not None:
+            from appl.tracing.format.recorded_errors import error_data  # most runs end well
+
+            error_fields = error_data(error)
         why = reason or (ended.reason if ended else "finished")
         # First the closing record is queued, then further events are ignored. An event that another
         # thread queues in between comes behind that record, where the encoder stops.
@@ -298,39 +302,14 @@ class Recorder:
                 action()
         except TraceWriteError as error:
             self._off = self._on_error == "warn"
-            message = str(error) + self._unsaved()
+            from appl.tracing.recording.unsaved import unsaved  # few runs cannot be recorded
+
+            message = f"{error}{unsaved(self.encoder, self.writer)}"
             if not self._off:
                 raise TraceWriteError(f"{message}; {stopping}") from error
             if not self._is_reported:
                 self._is_reported = True
                 self._notify(f"appl: {message}; {going_on}")
-
-    def _unsaved(self) -> str:
-        """The records that are lost if the process ends now, in words."""
-        from appl.tracing.format.allowance import unlimited
-
-        records, names = 0, list[str]()
-        addresses = self.encoder.written.calls.by_number()
-        for item in self.writer.unsaved():
-            if isinstance(item, bytes) and len(item) > codec.MAX_RAW:  # why it is not saved
-                records += 1
-            elif isinstance(item, bytes):
-                inner = list(codec.unpack(item, unlimited()))
-                records += len(inner)
-                ends = table.chosen(inner, table.EndRecord)
-                answered = (end.call for end in ends if end.status == record.ANSWERED)
-                names += [
-                    addresses.get(call, str(call)) if isinstance(call, int) else call
-                    for call in answered
-                ]
-            else:
-                records += 1
-                if isinstance(item, CallEnded) and item.response is not None:
-                    names.append(item.address)
-        if not names:
-            return f"; {records} records are not saved" if records else ""
-        more = ", …" if len(names) > _NAMES_SHOWN else ""
-        return f"; not saved: {len(names)} answers ({', '.join(names[:_NAMES_SHOWN])}{more})"
 
 
 # -- by type: what is queued in place of an event, and the bytes that it is taken to hold. What the
@@ -338,6 +317,14 @@ class Recorder:
 # where something observed is no plain data.
 
 Held = tuple[Event | WithError, int]
+
+
+def _with_error(
+    event: AttemptFailed | CallEnded | ToolEnded, error: BaseException | None
+) -> WithError:
+    from appl.tracing.format.recorded_errors import error_data  # few calls fail
+
+    return WithError(event, error_data(error or CANCELLED))
 
 
 def _scope(event: ScopeEntered) -> Held:
@@ -358,20 +345,12 @@ def _left(event: ScopeLeft) -> Held:
     return event, _WEIGHT
 
 
-def _held_call(event: CallStarted) -> Held:
-    messages = event.request.messages
-    return event, _WEIGHT + (messages.size if messages is not None else 0)
-
-
-def _attempt(event: AttemptFailed) -> Held:
-    return WithError(event, record.error_data(event.error)), _WEIGHT
-
-
 def _answered(event: CallEnded) -> Held:
     response, weight = event.response, _WEIGHT
     if response is None:
-        error = record.error_data(event.error or CANCELLED)
-        return WithError(event, error), weight + sum(len(chunk.text) for chunk in event.chunks)
+        return _with_error(event, event.error), weight + sum(
+            len(chunk.text) for chunk in event.chunks
+        )
     fixed = type(response.samples) is tuple
     fixed = fixed and type(response.prompt_logprobs) in (tuple, type(None))
     weight += _TOKEN * len(response.prompt_logprobs or ())
@@ -392,13 +371,9 @@ def _answered(event: CallEnded) -> Held:
     return event if fixed else replace(event, response=deepcopy(response)), weight
 
 
-def _held_tool(event: ToolStarted) -> Held:
-    return event, _WEIGHT + len(event.arguments)
-
-
 def _held_result(event: ToolEnded) -> Held:
     if event.message is None:
-        return WithError(event, record.error_data(event.error or CANCELLED)), _WEIGHT
+        return _with_error(event, event.error), _WEIGHT
     return event, _WEIGHT + len(event.message.content)
 
 
@@ -417,15 +392,14 @@ def _held_observation(event: Observed) -> Held:
 _HOLDS: dict[type, Callable[[Any], Held]] = {
     ScopeEntered: _scope,
     ScopeLeft: _left,
-    CallStarted: _held_call,
-    AttemptFailed: _attempt,
+    CallStarted: lambda event: (
+        event,
+        _WEIGHT + (event.request.messages.size if event.request.messages is not None else 0),
+    ),
+    AttemptFailed: lambda event: (_with_error(event, event.error), _WEIGHT),
     CallEnded: _answered,
-    ToolStarted: _held_tool,
+    ToolStarted: lambda event: (event, _WEIGHT + len(event.arguments)),
     ToolEnded: _held_result,
     Failed: _failed,
     Observed: _held_observation,
 }
-
-
-def _complain(message: str) -> None:
-    print(message, file=sys.stderr)

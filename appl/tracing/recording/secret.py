@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import functools
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from appl.prompt.key_patterns import FIRST
-from appl.prompt.key_search import SEVEN_BITS, Test, finds, is_any, may_have_key
+from appl.prompt.key_search import SEVEN_BITS, Test, finds, is_any
 from appl.prompt.secret import (
     CONCEALED,
     ENVIRONMENT,
     LONG_ENOUGH as MIN_LENGTH,
     values_in,
 )
-from appl.tracing.format import codec, table
-from appl.tracing.format.record import ANSWERED, PROVIDED
-from appl.tracing.format.table import MASKED
 
 if TYPE_CHECKING:
     from appl.prompt.secret_forms import SecretForms
@@ -35,9 +31,6 @@ _LEAST = 64
 """Characters that a text is held back for, while a key may just have begun in it."""
 _ESCAPED = 3
 """Characters of an escape for each of the longest form, which is twice as long as its secret."""
-_OPAQUE = re.compile(r"[A-Za-z0-9+/_=.:~-]{64,}")
-"""A text without words: encrypted items and signatures of servers."""
-_PROVIDED = {PROVIDED}
 
 
 def _is_path(value: str) -> bool:
@@ -61,7 +54,7 @@ class Secrets:
         self._shapes = shapes
 
     @functools.cached_property
-    def _known(self) -> SecretForms:
+    def secret_forms(self) -> SecretForms:
         from appl.prompt.secret_forms import SecretForms  # for those who have secrets
 
         return SecretForms(self._names)
@@ -69,21 +62,21 @@ class Secrets:
     @property
     def forms(self) -> list[tuple[str, str]]:
         """The forms of the known secrets, each with the secret's name, the longest first."""
-        return self._known.forms if self._names else []
+        return self.secret_forms.forms if self._names else []
 
     @functools.cached_property
     def tests(self) -> list[Test]:
         """Tests of which one at least is true of each text with a secret, in bytes."""
-        return [*self._exact_tests, *map(finds, FIRST if self._shapes else ())]
+        return [*self.exact_tests, *map(finds, FIRST if self._shapes else ())]
 
     @functools.cached_property
-    def _exact_tests(self) -> list[Test]:
+    def exact_tests(self) -> list[Test]:
         """Tests of which one at least is true of each text with a known secret."""
         if not self._names:
             return []
         from appl.prompt.escapes import QUICK
 
-        literals = [_literal(core) for core in self._known.cores]
+        literals = [_literal(core) for core in self.secret_forms.cores]
         groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
         return [*map(finds, map("|".join, groups)), *([finds(QUICK)] if literals else ())]
 
@@ -91,17 +84,13 @@ class Secrets:
     def _cleaners(self) -> list[tuple[list[Test], Callable[[str, Instead], str]]]:
         """Functions that take secrets out, each behind tests: one holds where it finds any."""
         cleaners: list[tuple[list[Test], Callable[[str, Instead], str]]] = [
-            (self._exact_tests, self._known.without)
+            (self.exact_tests, self.secret_forms.without)
         ]
         if self._shapes:
             from appl.prompt.key_masking import CLEANERS  # a text without keys needs no tables
 
             cleaners += [([*map(finds, patterns)], without) for patterns, without in CLEANERS]
         return cleaners
-
-    def known_open_from(self, text: str) -> int:
-        """The beginning of the first known secret that may go on after *text*, else its length."""
-        return self._known.open_from(text) if self._names else len(text)
 
     def may_be_in(self, data: bytes) -> bool:
         """True if *data* may hold a secret; never false if it does."""
@@ -127,21 +116,11 @@ class Secrets:
 
         return from_bytes(self.cleaned(as_bytes(text), names))
 
-    def opaque(self, text: str, names: list[str]) -> str:
-        """*text* without secrets, known ones alone if it has no words and is no key itself.
-
-        A server may want such a text back as it was, and anything may stand in it.
-        """
-        if _OPAQUE.fullmatch(text) is None or _is_key(text):
-            return self.masked(text, names)
-        if not is_any(self._exact_tests, text.encode()):
-            return text
-
-        def instead(name: str) -> str:
-            names.append(name)
-            return f"[secret {name}]"
-
-        return self._known.without(text, instead)
+    def masked_bytes(self, data: bytes, names: list[str]) -> bytes:
+        """*data* without secrets; their names are added to *names*."""
+        if not self.may_be_in(data):
+            return data
+        return self.cleaned(data.decode("latin-1"), names).encode("latin-1")
 
 
 class Masker:
@@ -218,69 +197,25 @@ class Masker:
         """The start of the first secret that may go on after the end of *text*, else its length."""
         from appl.prompt.key_masking import key_goes_on_from  # an answer in pieces needs it
 
-        secrets = self.refresh()
-        start = secrets.known_open_from(text)
+        secrets, start = self.refresh(), len(text)
+        if secrets.forms:
+            start = secrets.secret_forms.open_from(text)
         return min(start, key_goes_on_from(text)) if self._shapes else start
 
     def _item(self, item: bytes) -> bytes:
-        from appl.tracing.format.allowance import unlimited  # few records hold a secret
+        from appl.tracing.recording.record_masking import masked_item  # few records hold a secret
 
-        return b"".join(
-            codec.pack(self._record(record)) for record in codec.unpack(item, unlimited())
-        )
-
-    def _record(self, record: Any) -> object:
-        marks: list[str] = []
-        names, fields = record[1:] if record[0] == MASKED else ((), record)
-        clean = [fields[0], *(self._clean(value, marks) for value in fields[1:])]
-        if not marks:
-            return record
-        if record[0] == MASKED:
-            return (MASKED, sorted({*names, *marks}), clean)
-        return (MASKED, sorted(set(marks)), _without_tokens(clean))
-
-    def _clean(self, value: object, marks: list[str], opaque: bool = False) -> Any:
-        if isinstance(value, str):
-            current = self.refresh()
-            return current.opaque(value, marks) if opaque else current.masked(value, marks)
-        if isinstance(value, bytes):
-            return self._clean_bytes(value, marks)
-        if isinstance(value, list):
-            return [self._clean(item, marks, opaque) for item in value]
-        if isinstance(value, dict):
-            opaque = opaque or value.keys() == _PROVIDED
-            return {
-                self._clean(key, marks, opaque): self._clean(item, marks, opaque)
-                for key, item in value.items()
-            }
-        return value
-
-    def _clean_bytes(self, value: bytes, marks: list[str]) -> bytes:
-        if not self._secrets.may_be_in(value):
-            return value
-        return self._secrets.cleaned(value.decode("latin-1"), marks).encode("latin-1")
+        return masked_item(self.refresh(), item)
 
     def cleaned(self, value: object) -> object:
         """Plain data without the secrets."""
-        return self._clean(value, [])
+        from appl.tracing.recording.record_masking import masked_data
+
+        return masked_data(self.refresh(), value, [])
 
     def text(self, text: str, names: list[str]) -> str:
         """*text* without the secrets; their names are added to *names*."""
         return self.refresh().masked(text, names)
-
-
-def _is_key(text: str) -> bool:
-    """True if *text* is a key of a known shape, and nothing else."""
-    if not may_have_key(text.encode()):
-        return False
-    from appl.prompt.key_shapes import is_key
-
-    return is_key(text)
-
-
-def secrets_now() -> Secrets:
-    """The secrets that every masker knows."""
-    return _shared_secrets({}, CONCEALED.copy(), ENVIRONMENT.copy(), True)
 
 
 def _numbered(secrets: Iterable[str]) -> dict[str, str]:
@@ -298,25 +233,10 @@ def _shared_secrets(
     global _last
     last, places = _last, (explicit, hidden, environment, shapes)
     if last is None or last[0] != places:
-        named = (*((name, value) for value, name in explicit.items()), *hidden.items())
-        secrets = [*named, *_in_environment(environment)]
+        secrets = [*((name, value) for value, name in explicit.items()), *hidden.items()]
+        for name, encoded in environment.items():  # before its secrets, names that stand for them
+            if not _is_path(text := os.fsdecode(encoded)):
+                secrets += values_in(os.fsdecode(name), text).items()
         names = {value: name for name, value in reversed(secrets) if not _is_path(value)}
         last = _last = places, Secrets(names, shapes)
     return last[1]
-
-
-def _in_environment(environment: Mapping[bytes, bytes]) -> Iterator[tuple[str, str]]:
-    """The secrets in *environment*, and before them the names that stand for them."""
-    for name, value in environment.items():
-        if not _is_path(text := os.fsdecode(value)):
-            yield from values_in(os.fsdecode(name), text).items()
-
-
-def _without_tokens(fields: list[object]) -> object:
-    """A masked answer without its tokens, which spell out the secret piece by piece."""
-    for end in table.chosen([fields], table.EndRecord):
-        if end.status == ANSWERED:
-            samples, *rest = end.value
-            bare = [[text, reason, None, *more] for text, reason, _, *more in samples]
-            return table.stored(end._replace(value=[bare, *rest]))
-    return fields

@@ -38,7 +38,7 @@ class TokenWriter:
 
     def _of(self, sample: Sample) -> object:
         tokens = sample.tokens
-        if tokens is None or not self._may_be_told(sample, tokens):
+        if tokens is None or not self._is_free_of_secrets(sample, tokens):
             return None
         try:
             prompt = self._number(tokens.prompt)
@@ -67,18 +67,13 @@ class TokenWriter:
             self._known[id(run)] = run, number
         return number
 
-    def _may_be_told(self, sample: Sample, tokens: SampleTokens) -> bool:
+    def _is_free_of_secrets(self, sample: Sample, tokens: SampleTokens) -> bool:
         """True if no secret is found in what was asked, and in what was answered."""
-        answer = [sample.text, sample.reasoning or "", *(c.arguments for c in sample.tool_calls)]
         sampling = tokens.request.sampling.canonical()
-        return (
-            self._is_safe(sampling, sampling)
-            and self._has_safe_messages(tokens.request.messages)
-            and not any(self._finds(_bytes(text)) for text in answer)
-        )
-
-    def _has_safe_messages(self, messages: Messages | None) -> bool:
+        if not self._is_safe(sampling, sampling):
+            return False
         links: list[Messages] = []
+        messages = tokens.request.messages
         while messages is not None and messages.digest not in self._safe:
             links.append(messages)
             messages = messages.parent
@@ -89,7 +84,8 @@ class TokenWriter:
             texts = [said.content, *(call.arguments for call in said.tool_calls)]
             if not self._is_safe(link.digest, "\n".join(texts)):
                 return False
-        return True
+        answer = [sample.text, sample.reasoning or "", *(c.arguments for c in sample.tool_calls)]
+        return not any(self._finds(_bytes(text)) for text in answer)
 
     def _is_safe(self, key: bytes | str, text: str) -> bool:
         found = self._safe.get(key)

@@ -66,14 +66,6 @@ _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 _watching_forks = False
 
 
-def _watch_forks(writer: Writer) -> None:
-    global _watching_forks
-    _writers.add(writer)
-    if not _watching_forks:
-        _watching_forks = True
-        os.register_at_fork(after_in_child=_forked)
-
-
 def _forked() -> None:
     global _threads_lock
     _threads.clear()
@@ -96,11 +88,6 @@ class ItemQueue:
         self.entries: deque[tuple[Any, int]] = deque()
         self.lock = threading.Lock()
 
-    def put_callback(self, done: Committed) -> None:
-        """Add a callback, which is called once all items before it are written."""
-        with self.lock:
-            self.entries.append((done, _CALL))
-
     def take(self) -> tuple[list[object], list[Committed], int]:
         """The next items for one group, the callbacks that wait for exactly these, and the size."""
         items: list[object] = []
@@ -119,17 +106,6 @@ class ItemQueue:
                 items.append(item)
                 size += weight
         return items, calls, size
-
-    def take_callbacks(self) -> list[Committed]:
-        """All callbacks; the items stay."""
-        with self.lock:
-            calls = [item for item, weight in self.entries if weight == _CALL]
-            self.entries = deque(entry for entry in self.entries if entry[1] != _CALL)
-        return calls
-
-    def items(self) -> list[object]:
-        """The items that nobody has taken, oldest first."""
-        return [item for item, weight in list(self.entries) if weight != _CALL]
 
 
 class Writer:
@@ -153,6 +129,7 @@ class Writer:
         limit: int = QUEUE_BYTES,
         owner: Owner | None = None,
     ) -> None:
+        global _watching_forks
         self.durability, self.limit = durability, limit
         self.failed: TraceWriteError | None = None
         self.forked = False
@@ -166,7 +143,10 @@ class Writer:
         self._closing = self._dirty = self._broken = self._over = False
         self._is_named = append or durability == "process"  # on the disk, by its folder
         self.file = self.file_class(path, append=append, owner=owner, fault=fault)
-        _watch_forks(self)
+        _writers.add(self)
+        if not _watching_forks:
+            _watching_forks = True
+            os.register_at_fork(after_in_child=_forked)
         _turns.hasten(self)
         self._thread, self._number = WriterThread.of(self)
 
@@ -228,7 +208,8 @@ class Writer:
         if self.failed is not None or self.forked:
             done(self.failed or self._fork_error())
             return
-        self.queue.put_callback(done)
+        with self.queue.lock:
+            self.queue.entries.append((done, _CALL))
         self._call_thread(rush=True)
         # Writing may have ended between the look above and the queueing. Then nobody takes the
         # callback out any more, so this thread does.
@@ -238,8 +219,12 @@ class Writer:
     def _tell_waiting(self) -> None:
         """Tell those who wait for a commit that none comes any more: why, or that all is there."""
         with self._writing:
+            queue = self.queue
+            with queue.lock:
+                calls = [item for item, weight in queue.entries if weight == _CALL]
+                queue.entries = deque(entry for entry in queue.entries if entry[1] != _CALL)
             # The lock is reentrant: a callback may ask for another commit, which comes here again.
-            for call in self.queue.take_callbacks():
+            for call in calls:
                 _tell(call, self.failed)
 
     def barrier(self, timeout: float | None = None) -> None:
@@ -287,7 +272,8 @@ class Writer:
 
     def unsaved(self) -> list[object]:
         """The items that are queued and not written, and records that could not be written."""
-        return [*self._ready, *self.queue.items()]
+        queued = list(self.queue.entries)
+        return [*self._ready, *(item for item, weight in queued if weight != _CALL)]
 
     def close(self) -> None:
         """Write what is queued, and let go of the file. Raises ``TraceWriteError``."""
@@ -316,12 +302,16 @@ class Writer:
         """Write what is left, and sync it if many others wait to be synced."""
         self._drain()
         with self._syncing:  # a sync that is under way may still fail
-            if self._thread.is_behind:
+            if _ending or len(self._thread.closed) >= _MOST_UNSYNCED:
                 self._sync_file()
         if self.failed is None:
             self.look()
         if self.failed is not None and not self._broken:
-            self._last_try()
+            # The disk may have room again at the end of the run; a failed fsync is never retried.
+            failed, self.failed = self.failed, None
+            self._drain()
+            if self.failed is not None:
+                self.failed = failed
 
     def sync_closed(self) -> None:
         """Have the disk keep a closed file, and let go of it."""
@@ -330,13 +320,6 @@ class Writer:
             self.file.close()
         if self.failed is not None and self.report is not None:
             self.report(self.failed)
-
-    def _last_try(self) -> None:
-        """The disk may have room again at the end of the run; a failed fsync is never retried."""
-        failed, self.failed = self.failed, None
-        self._drain()
-        if self.failed is not None:
-            self.failed = failed
 
     # -- the thread that writes -------------------------------------------------------------
 
@@ -482,7 +465,7 @@ class WriterThread:
         self.listed: deque[Writer] = deque()
         self._folder = folder
         self._writers: dict[Writer, None] = {}
-        self._closed: deque[Writer] = deque()  # that are not synced
+        self.closed: deque[Writer] = deque()  # that are not synced
         self.since, self.late = time.monotonic(), 0.0
         self._next_look = self.since + _SYNC_SECONDS
         self._syncing = threading.Lock()
@@ -522,21 +505,19 @@ class WriterThread:
                 file.sync_folder()
                 self._named = files
 
-    @property
-    def is_behind(self) -> bool:
-        """True if no further file may wait to be synced."""
-        return _ending or len(self._closed) >= _MOST_UNSYNCED
-
     def leave(self, writer: Writer) -> bool:
         """Look after *writer* no more: it is closed. True if its file will be synced later."""
+        global _awaits_exit
         later = writer.is_dirty
         with _threads_lock:
             self._writers.pop(writer, None)
             if later:
-                self._closed.append(writer)
+                self.closed.append(writer)
         if later:
-            _sync_at_exit()
-            if len(self._closed) >= _SYNC_AT_ONCE:
+            if not _awaits_exit:  # what waits to be synced then is synced when the process exits
+                _awaits_exit = True
+                atexit.register(_end)
+            if len(self.closed) >= _SYNC_AT_ONCE:
                 self._begin_sync()
         return later
 
@@ -590,10 +571,15 @@ class WriterThread:
             if self.listed or busy:
                 self.gather()
                 busy = self._drain()
-            elif self._writers or self._closed:
+            elif self._writers or self.closed:
                 self._sleep(self._next_look)
-            elif self._is_unused():
-                return
+            else:  # for the next writer; if none has come, this thread is another's no more
+                self._sleep(time.monotonic() + _LINGER_SECONDS)
+                with _threads_lock:
+                    in_use = self._writers or self.closed or _threads.get(self._folder) is not self
+                    if not in_use:
+                        del _threads[self._folder]
+                        return
             if time.monotonic() >= self._next_look:
                 self._look()
 
@@ -606,21 +592,12 @@ class WriterThread:
         # Of many short runs each has written its own items when it was closed.
         return count >= _BUSY or writers > 1
 
-    def _is_unused(self) -> bool:
-        """Wait for the next writer; true if none has come, and this thread is another's no more."""
-        self._sleep(time.monotonic() + _LINGER_SECONDS)
-        with _threads_lock:
-            unused = not (self._writers or self._closed) and _threads.get(self._folder) is self
-            if unused:
-                del _threads[self._folder]
-        return unused
-
     def _look(self) -> None:
         """Look after the files, each second, and have them synced."""
         self._next_look = time.monotonic() + _SYNC_SECONDS
         for writer in list(self._writers):
             writer.look_if_free()
-        if self._closed or any(writer.is_dirty for writer in list(self._writers)):
+        if self.closed or any(writer.is_dirty for writer in list(self._writers)):
             self._begin_sync()
 
     def _begin_sync(self) -> None:
@@ -636,29 +613,21 @@ class WriterThread:
         try:
             for writer in list(self._writers):
                 writer.sync()
-            while self._closed:
-                self._closed.popleft().sync_closed()
+            while self.closed:
+                self.closed.popleft().sync_closed()
         finally:
             self._syncing.release()
 
     def sync_closed(self) -> None:
         """Return when the files of closed traces are synced."""
         with self._syncing:
-            while self._closed:
-                self._closed.popleft().sync_closed()
+            while self.closed:
+                self.closed.popleft().sync_closed()
 
 
 _threads: dict[str, WriterThread] = {}
 _threads_lock = threading.Lock()
 _awaits_exit = _ending = False
-
-
-def _sync_at_exit() -> None:
-    """Have what waits to be synced synced when the process exits."""
-    global _awaits_exit
-    if not _awaits_exit:
-        _awaits_exit = True
-        atexit.register(_end)
 
 
 def sync_before_exit() -> None:

@@ -39,16 +39,20 @@ def divergence(
     It is issued at *where*, and the answers of *edges* stand in its prompt.
     """
     record = trace.by_address.get(request.address)
-    lines = [_headline(trace, request, record), _places(where, record)]
+    what = "was never recorded" if record is None else "was recorded with another content"
+    place = f"{request.address} (call {request.ordinal} of its frame)"
+    lines = [f"{place} {what} in {trace.path.name}", _places(where, record)]
     if record is not None:
-        lines += _differences(trace, request, edges, record)
+        parts = list(_parts(request, record))
+        same = [name for name, now, then in parts if now == then]
+        differs = [part for part in parts if part[1] != part[2]]
+        changed = _some([name for name, _, _ in differs], 8)
+        lines += [f"same: {_some(same, 8)}" if same else "", f"differs: {changed}"]
+        for _, now, then in differs[:1]:
+            lines += text_diff(then, now)
+            lines.append(_origin(trace, then, now, (*record.edges, *edges)))
     lines += [_nearest(trace, request, claimed), CAUSES, _next(trace, request, record)]
     return "\n  ".join(line for line in lines if line)
-
-
-def _headline(trace: Trace, request: Request, record: RecordedCall | None) -> str:
-    what = "was never recorded" if record is None else "was recorded with another content"
-    return f"{request.address} (call {request.ordinal} of its frame) {what} in {trace.path.name}"
 
 
 def _places(where: str, record: RecordedCall | None) -> str:
@@ -56,20 +60,6 @@ def _places(where: str, record: RecordedCall | None) -> str:
     place = f" from {record.where}" if record and record.where else ""
     then = f"recorded{place} as call {record.position} of the run" if record else ""
     return "; ".join(part for part in (now, then) if part)
-
-
-def _differences(
-    trace: Trace, request: Request, edges: Iterable[str], record: RecordedCall
-) -> list[str]:
-    parts = list(_parts(request, record))
-    same = [name for name, now, then in parts if now == then]
-    differs = [part for part in parts if part[1] != part[2]]
-    changed = _some([name for name, _, _ in differs], 8)
-    lines = [f"same: {_some(same, 8)}" if same else "", f"differs: {changed}"]
-    for _, now, then in differs[:1]:
-        lines += text_diff(then, now)
-        lines.append(_origin(trace, then, now, (*record.edges, *edges)))
-    return lines
 
 
 def _parts(request: Request, record: RecordedCall) -> Iterable[tuple[str, str, str]]:

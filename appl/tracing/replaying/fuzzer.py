@@ -202,7 +202,13 @@ class Fuzzer(Sequencer):
             raise _error(fault, request.address)
         if recorded.response is None:
             raise recorded.error or NoAnswer(f"{request.address} has no recorded answer")
-        return _garbled(recorded.response) if fault == "garbled" else recorded.response
+        if fault != "garbled":
+            return recorded.response
+        samples = tuple(  # cut in the middle: bad JSON, half a sentence
+            replace(sample, text=sample.text[: len(sample.text) // 2], logprobs=None, tool_calls=())
+            for sample in recorded.response.samples
+        )
+        return replace(recorded.response, samples=samples)
 
     # -- the order
 
@@ -263,12 +269,3 @@ def _error(fault: FaultKind, address: str) -> errors.BackendError:
     if fault == "timeout":
         return errors.BackendTimeout(text, deadline="first token")
     return errors.BackendUnavailable(text) if fault == "cut" else errors.MalformedResponse(text)
-
-
-def _garbled(response: Response) -> Response:
-    """*response* with its texts cut in the middle: bad JSON, half a sentence."""
-    samples = tuple(
-        replace(sample, text=sample.text[: len(sample.text) // 2], logprobs=None, tool_calls=())
-        for sample in response.samples
-    )
-    return replace(response, samples=samples)

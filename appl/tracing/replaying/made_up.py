@@ -41,7 +41,12 @@ def answer_of(
         return _guess(request, begun, number, _typed(schema, request.sampling, number))
     if number and not begun and sampling.choices and not sampling.schema:
         return _guess(request, begun, number)
-    answer = _fitting(record, request) or _guess(request, begun)
+    if record is not None and record.response is not None and record.response.samples:
+        count, recorded = max(request.n, 1), record.response.samples  # as many as are wanted
+        filled = (*recorded, *recorded[-1:] * (count - len(recorded)))[:count]
+        answer = dataclasses.replace(record.response, samples=filled)
+    else:
+        answer = _guess(request, begun)
     if not number or begun or sampling.schema is not None:
         return answer
     calls = tuple(_calls(number, answer.samples[0], sampling, trace))
@@ -62,15 +67,6 @@ def _vectors(request: Request, trace: Trace) -> Response:
             vector = struct.pack(f"<{size}f", *(1.0 if at == place else 0.0 for at in range(size)))
         vectors.append(vector)
     return Response((Sample("", "stop"),), Usage(), vectors=tuple(vectors))
-
-
-def _fitting(record: RecordedCall | None, request: Request) -> Response | None:
-    """The recorded answer, with as many samples as *request* wants."""
-    if record is None or record.response is None or not record.response.samples:
-        return None
-    wanted, samples = max(request.n, 1), record.response.samples
-    more = samples[-1:] * (wanted - len(samples))
-    return dataclasses.replace(record.response, samples=(*samples, *more)[:wanted])
 
 
 def _typed(schema: Mapping[str, Any], sampling: Sampling, number: int) -> str:

@@ -39,7 +39,10 @@ def value_of(schema: Any, number: int, root: Any = None, depth: int = 0) -> Any:
     if "enum" in schema:
         return schema["enum"][number % len(schema["enum"])]
     if "$ref" in schema:
-        return value_of(_referred(schema["$ref"], root), number, root, depth + 1)
+        target = root
+        for part in schema["$ref"].removeprefix("#").split("/"):
+            target = target.get(part, {}) if part and isinstance(target, Mapping) else target
+        return value_of(target, number, root, depth + 1)
     for keyword in ("anyOf", "oneOf", "allOf"):
         if schema.get(keyword):
             options = schema[keyword]
@@ -58,13 +61,6 @@ def is_rich(schema: Any) -> bool:
         return False
     options = [*schema.get("enum", ()), *schema.get("anyOf", ()), *schema.get("oneOf", ())]
     return len(options) >= MOST_OPTIONS or any(map(is_rich, schema.values()))
-
-
-def _referred(reference: str, root: Any) -> Any:
-    target = root
-    for part in reference.removeprefix("#").split("/"):
-        target = target.get(part, {}) if part and isinstance(target, Mapping) else target
-    return target
 
 
 def _object(schema: Any, number: int, root: Any, depth: int) -> dict[str, Any]:

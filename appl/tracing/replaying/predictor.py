@@ -87,19 +87,39 @@ class Predictor(Rerunner):
             self.perhaps.add(call.address)
         self.asked[call.address] = LiveCall(call.address, where(call), call.request, expected.cause)
         self._unanswered.add(call.address)
-        if self._is_endless():
-            expected.tell(BrokenOff("it asks more and more"))
+        number = len(self.asked)
+        most = 2 * len(self.trace.calls) + (_MOST_REHEARSED if self.rehearsal else _MOST_ASKED)
+        if number > most or (self.rehearsal and time.monotonic() > self._until):
+            expected.tell(BrokenOff("it asks more and more"))  # and may never end
             return
         self._note_open(call.address, unshown(call.request.sampling, call.schema))
         if call.address.rpartition("/")[0] in self._made_up:
             self._note_open(call.address, "a typed answer")  # its type refuses what is made up
         stand_in = self._stand_in(call, call.request)
-        self.answer_in(self._turn_of(call.address), expected, stand_in, "guessed")
+        if number == self.rehearsal - _LATE:
+            self._favourite = call.address.rpartition("/")[0]
+        early = self.rehearsal == _FIRST or f"{call.address}/".startswith(f"{self._favourite}/")
+        if not early and self.rehearsal <= _IN_TURN:
+            turn = self.turn_or_last(call.address)
+        elif early:
+            turn = (0, number)
+        else:
+            turn = (_NEVER, -number if self.rehearsal == _LAST else number)
+        self.answer_in(turn, expected, stand_in, "guessed")
 
     def _stand_in(self, call: Call, request: Request) -> RecordedCall:
         """The record that answers *call*, of no address: that of its place is for who asks it."""
         begun = call.emit.chunks if call.emit is not None else ()
-        likely = None if begun else self._likely(call.address, request)
+        likely: RecordedCall | None = None
+        if not begun:
+            # The recorded call of the same question, here or elsewhere; else that of its place. A
+            # failure to answer another question says nothing.
+            here, content = self.trace.by_address.get(call.address), self.trace.content_of(request)
+            if here is not None and here.content == content and _has_ended(here):
+                likely = here
+            else:
+                other = here if here is not None and here.outcome == "answered" else None
+                likely = self._same.get(content, other)
         if call.schema is not None and (self.rehearsal or self._was_refused(call.address)):
             self._made_up.add(call.address)
             if not self.rehearsal:
@@ -117,36 +137,9 @@ class Predictor(Rerunner):
         """True if the answer at *address* was refused by its type, and is asked anew for that."""
         return self._failed is not None and self._failed.was_refused(address)
 
-    def _turn_of(self, address: str) -> tuple[int, int]:
-        """When the live call at *address* is answered."""
-        number = len(self.asked)
-        if number == self.rehearsal - _LATE:
-            self._favourite = address.rpartition("/")[0]
-        early = self.rehearsal == _FIRST or f"{address}/".startswith(f"{self._favourite}/")
-        if not early and self.rehearsal <= _IN_TURN:
-            return self.turn_or_last(address)
-        return (0, number) if early else (_NEVER, -number if self.rehearsal == _LAST else number)
-
-    def _is_endless(self) -> bool:
-        """True if so much was asked that the program may never end."""
-        most = 2 * len(self.trace.calls) + (_MOST_REHEARSED if self.rehearsal else _MOST_ASKED)
-        late = self.rehearsal and time.monotonic() > self._until
-        return late or len(self.asked) > most
-
     def _note_open(self, address: str, what: str) -> None:
         """*What* at *address* is shown by no rehearsal."""
         self.open = self.open or (what and f"{address}: {what}")
-
-    def _likely(self, address: str, request: Request) -> RecordedCall | None:
-        """The recorded call of the same question, here or elsewhere; else that of its place.
-
-        A failure to answer another question says nothing.
-        """
-        here, content = self.trace.by_address.get(address), self.trace.content_of(request)
-        if here is not None and here.content == content and _has_ended(here):
-            return here
-        other = here if here is not None and here.outcome == "answered" else None
-        return self._same.get(content, other)
 
     def on_event(self, event: Event) -> None:
         """Take note of live calls that end."""
@@ -163,25 +156,24 @@ class Predictor(Rerunner):
     def idle(self, final: bool = True) -> bool:
         """As in a rerun; in two rehearsals live calls outlast the limits that are open now."""
         if self.rehearsal in (_SLOW, _LATE) and self._parked and self._parked[0][0][0] == _NEVER:
-            return (final or self.programs.idle_for(self.patience_s)) and self._outlasts()
+            if not (final or self.programs.idle_for(self.patience_s)):
+                return False
+            # A live call takes its time: limits strike, what is held begins; then it is answered.
+            limits = [limit for limit in self._limits.values() if limit.moment.kind != "sleep"]
+            first = min(limits, key=_seconds, default=None)
+            short = first is not None and _seconds(first) < self.live_patience_s
+            if not short and (self.used_up(final=True) or self.begin_all("again")):
+                return True
+            if first is None or not (short or self.rehearsal == _LATE):
+                return self.release()
+            self.leave(first.moment)
+            first.tell(None)
+            return True
         # Times that pass move programs without an end: what they wait for comes before.
         last = bool(self._passed and self._parked) and self._parked[0][0] >= self.turn_or_last()
         if last and self.used_up(final):
             return True
         return super().idle(final)
-
-    def _outlasts(self) -> bool:
-        """A live call takes its time: limits strike, what is held begins; then it is answered."""
-        limits = [limit for limit in self._limits.values() if limit.moment.kind != "sleep"]
-        first = min(limits, key=_seconds, default=None)
-        short = first is not None and _seconds(first) < self.live_patience_s
-        if not short and (self.used_up(final=True) or self.begin_all("again")):
-            return True
-        if first is None or not (short or self.rehearsal == _LATE):
-            return self.release()
-        self.leave(first.moment)
-        first.tell(None)
-        return True
 
     def ends(self, moment: Moment, how: How, end: Go) -> None:
         self.raced |= moment.address in self._unanswered and self.rehearsal not in (_SLOW, _LATE)

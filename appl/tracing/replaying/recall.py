@@ -113,17 +113,13 @@ class Recall(Sequencer):
         if expected.is_request:
             self.departs(expected.moment.address)
         if call is not None and "drafts" in call.profile.features:
-            self._add_draft(call)
+            if self._drafts is None:
+                from appl.tracing.replaying.recorded_drafts import RecordedDrafts  # few backends
+
+                self._drafts = RecordedDrafts(self.trace)
+            if call.request is not None:  # to have the answer makes the one to come faster
+                call.request.draft = self._drafts.of(call.address)
         self.go_live(expected)
-
-    def _add_draft(self, call: Call) -> None:
-        """Send the answer of the record along, which makes the one to come faster."""
-        if self._drafts is None:
-            from appl.tracing.replaying.recorded_drafts import RecordedDrafts  # few backends do
-
-            self._drafts = RecordedDrafts(self.trace)
-        if call.request is not None:
-            call.request.draft = self._drafts.of(call.address)
 
     def begin_all(self, *whys: Why) -> bool:
         """Begin all that is held for one of these reasons, or for any: strays in program order."""

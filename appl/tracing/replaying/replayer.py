@@ -24,7 +24,6 @@ from appl.runtime.world import (
     ToolRequest,
 )
 from appl.tracing.format.record import profile_from
-from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.sequencer import (
     AtEnd,
@@ -38,6 +37,7 @@ from appl.tracing.replaying.sequencer import (
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
+    from appl.tracing.reading.tooluse import ToolUse
 
 
 class Replayer(Sequencer):

@@ -190,28 +190,26 @@ class Rerunner(Recall):
         live = LiveCall(call.address, where(call), call.request, expected.cause)
         self.asked[call.address] = live
         self._running.add(call.address)
-        self._keep_samples(call)
+        request, recorded = call.request, self.trace.by_address.get(call.address)
         if not self._is_anew(call.address):
+            # Of a call that wants more samples than were recorded, the missing ones are asked.
+            if (
+                request is not None
+                and recorded is not None
+                and call.emit is None
+                and (recorded.content, recorded.sample)
+                == (self.trace.content_of(request), request.sample)
+                and recorded.response is not None
+                and recorded.n < request.n
+                and self._is_worth(recorded)
+            ):
+                self.claimed.add(recorded.address)
+                call.earlier_answer = recorded.response
+                call.request = dataclasses.replace(
+                    request, n=request.n - recorded.n, sample=request.sample + recorded.n
+                )
             self.offer_vectors(call)
         expected.live()
-
-    def _keep_samples(self, call: Call) -> None:
-        """Of a call that wants more samples than were recorded, ask for those that are missing."""
-        request, recorded = call.request, self.trace.by_address.get(call.address)
-        if request is None or recorded is None or self._is_anew(call.address):
-            return
-        same = (
-            recorded.content == self.trace.content_of(request) and recorded.sample == request.sample
-        )
-        fewer = (
-            recorded.response is not None and recorded.n < request.n and self._is_worth(recorded)
-        )
-        if same and fewer and call.emit is None:
-            self.claimed.add(recorded.address)
-            call.earlier_answer = recorded.response
-            call.request = dataclasses.replace(
-                request, n=request.n - recorded.n, sample=request.sample + recorded.n
-            )
 
     def _is_anew(self, address: str) -> bool:
         if self._failed is not None and self._failed.has(address):
@@ -241,8 +239,11 @@ class Rerunner(Recall):
             return False
         if self._reuse(self.departed):
             return True
-        if self._waits_for_live():
-            return False
+        if self._running - self._slow:
+            # Live calls may still end soon: what they answer may decide who owns a record.
+            if not self.programs.idle_for(self.live_patience_s):
+                return False
+            self._slow |= self._running
         if not (self._strays() or self.programs.nobody_can_proceed(self._lasted_s())):
             return False
         self.programs.moved()
@@ -256,15 +257,6 @@ class Rerunner(Recall):
         every = (self.trace.by_address.get(at) or self.trace.tools[at] for at in held)
         spans = ((record.ended or 0) - (record.started or record.ended or 0) for record in every)
         return max(spans, default=0) / 1e6 + self.patience_s
-
-    def _waits_for_live(self) -> bool:
-        """True if live calls may still end soon: what they answer may decide who owns a record."""
-        if not self._running - self._slow:
-            return False
-        if not self.programs.idle_for(self.live_patience_s):
-            return True
-        self._slow |= self._running
-        return False
 
     def _strays(self) -> list[Expectation]:
         strays = [stray for stray in self.waiting("stray") if not stray.over]
@@ -281,21 +273,19 @@ class Rerunner(Recall):
         return bool(shifted) or any(self._takes(one, "moved", free) for one in strays)
 
     def _takes(self, stray: Expectation, kind: Kind, free: Set[str] | None) -> bool:
-        first = self._twin(stray, kind)
+        assert stray.call is not None and stray.call.request is not None
+        twins = self._twins(stray.call.request)
+        if kind == "moved":
+            first = min(twins, key=lambda call: call.position, default=None)
+        else:
+            frame = stray.moment.address.rpartition("/")[0]
+            mine = [call for call in twins if call.address.rpartition("/")[0] == frame]
+            first = min(mine, key=lambda call: call.ordinal, default=None)
         if first is None or (free is not None and first.address not in free):
             return False
         self.leave(stray.moment)
         self.repeat(stray, first, kind)
         return True
-
-    def _twin(self, stray: Expectation, kind: Kind) -> RecordedCall | None:
-        assert stray.call is not None and stray.call.request is not None
-        twins = self._twins(stray.call.request)
-        if kind == "moved":
-            return min(twins, key=lambda call: call.position, default=None)
-        frame = stray.moment.address.rpartition("/")[0]
-        mine = [call for call in twins if call.address.rpartition("/")[0] == frame]
-        return min(mine, key=lambda call: call.ordinal, default=None)
 
     def reads_on(self, call: Call) -> None:
         """*call* is not cancelled as it was then: what its program has read by now stands.

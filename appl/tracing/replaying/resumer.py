@@ -77,17 +77,14 @@ class Resumer(Recall):
         self._settled = self._turns.keys() - unhandled(self.trace) - doubtful
         self._starts: dict[str, CallStarted | ToolStarted] = {}  # of what may be live
         self._warned = set(self.trace.warnings)
-        self._check_choices()
-
-    def _check_choices(self) -> None:
         batches = self.trace.batches
         for address in (*self.rerun, *self.assume):
             if address not in self.trace.tools and address not in batches:
-                doubtful = [used.address for used in self.trace.tools.values() if in_doubt(used)]
-                doubtful += [key for key, batch in batches.items() if batch.state == "sending"]
+                in_question = [it.address for it in self.trace.tools.values() if in_doubt(it)]
+                in_question += [key for key, batch in batches.items() if batch.state == "sending"]
                 raise TraceError(
                     f"{self.trace.path.name} records no tool call {address!r} (in doubt: "
-                    f"{', '.join(doubtful) or 'none'})"
+                    f"{', '.join(in_question) or 'none'})"
                 )
 
     # -- calls
@@ -263,8 +260,10 @@ class Resumer(Recall):
             return self._begins(event)
         if isinstance(event, CallEnded | ToolEnded):
             self._starts.pop(event.address, None)
-        if isinstance(event, Observed) and event.kind == "waiting" and self._waits_as_then(event):
-            return False
+        if isinstance(event, Observed) and event.kind == "waiting":
+            last = self._observations.get(Moment(event.address, event.kind, event.ordinal - 1))
+            if last is not None and last.value == event.value and self.trace.reason == "waiting":
+                return False  # it waits for what it waited for the last time
         if isinstance(event, Observed):
             return Moment(event.address, event.kind, event.ordinal) not in self._observations
         if isinstance(event, ScopeEntered):
@@ -275,19 +274,17 @@ class Resumer(Recall):
             return (event.address, event.message) not in self._warned
         if isinstance(event, Delivered | ChunksDelivered) and self._is_untold(event):
             return True
-        return isinstance(event, RunEnded | Failed | BatchChanged) or not self._is_old(
-            event.address
-        )
+        if isinstance(event, RunEnded | Failed | BatchChanged):
+            return True
+        address = event.address
+        recorded = self.trace.by_address.get(address) or self.trace.tools.get(address)
+        ended = recorded is not None and recorded.outcome is not None
+        return not (address in self.refused or (ended and self.stands(address)))
 
     def asks_otherwise(self, moment: Moment, observation: Observation) -> None:
         if not self.edited:
             super().asks_otherwise(moment, observation)
         self.forget(moment)
-
-    def _waits_as_then(self, event: Observed) -> bool:
-        """True if the run, which ends as waiting, waits for what it waited for the last time."""
-        last = self._observations.get(Moment(event.address, event.kind, event.ordinal - 1))
-        return last is not None and last.value == event.value and self.trace.reason == "waiting"
 
     def _begins(self, event: CallStarted | ToolStarted) -> bool:
         """True if it is a tool of the program's own that has no end: such a one always runs.
@@ -305,12 +302,6 @@ class Resumer(Recall):
         start = self._starts.pop(address, None)
         if start is not None and self.on_live is not None:
             self.on_live(start)
-
-    def _is_old(self, address: str) -> bool:
-        """True if the record of *address* stays as it is."""
-        recorded = self.trace.by_address.get(address) or self.trace.tools.get(address)
-        ended = recorded is not None and recorded.outcome is not None
-        return address in self.refused or (ended and self.stands(address))
 
     def _is_untold(self, event: Delivered | ChunksDelivered) -> bool:
         """True if the program never got the recorded outcome, or as many pieces."""

@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from appl.errors import ApplError, DivergenceError, SecretInRecord, TraceError
 from appl.runtime.event import CallStarted, Event, ToolStarted
@@ -29,12 +29,13 @@ from appl.runtime.world import (
     ToolRequest,
 )
 from appl.tracing.format.folders import home
-from appl.tracing.reading.tooluse import ToolUse, within
+from appl.tracing.reading.recorded_step import within
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
+    from appl.tracing.reading.tooluse import ToolUse
     from appl.tracing.replaying.amending import Amendments
 
 _FIRST, DELIVERED = 0, 1
@@ -129,7 +130,7 @@ class Missing:
         self.before(turn, lambda recorded, _: recorded < turn)
 
 
-Record = RecordedCall | ToolUse | Observation
+Record: TypeAlias = "RecordedCall | ToolUse | Observation"
 Kind = Literal["reused", "shifted", "moved", "pinned", "guessed"]
 
 
@@ -404,9 +405,11 @@ class Sequencer(Live):
     def see(self, moment: Moment, live: Callable[[], object]) -> Any:
         """The recorded observation, else the present one. Raises ``SecretInRecord``."""
         observation = self._observations.get(moment)
-        if observation is not None and moment.about and about_of(observation) != moment.about:
-            self.asks_otherwise(moment, observation)
-            observation = None
+        if observation is not None and moment.about:
+            value = observation.value if isinstance(observation.value, Mapping) else {}
+            if value.get("about", "") != moment.about:  # another question, or another wait
+                self.asks_otherwise(moment, observation)
+                observation = None
         if observation is None:
             return super().see(moment, live)
         # Of a question only its digest and its time are needed: a secret in its words does no harm.
@@ -511,10 +514,17 @@ class Sequencer(Live):
         """Tell *expected* what was recorded, in its turn; pieces of an answer come in their own."""
         if isinstance(record, Observation):
             self.park((record.position, DELIVERED), functools.partial(expected.tell, None))
-        elif isinstance(record, ToolUse):
-            self._end_tool(expected, record)
-        else:
+        elif isinstance(record, RecordedCall):
             self.answer_in(self.turn_or_last(record.address), expected, record, kind)
+        else:  # a tool does not run, and ends as it did
+            assert expected.tool is not None
+            self.check_usable(record)
+            self.whole.add(record.address)
+            ended = record.end()
+            if expected.tool.at_once:
+                expected.tell(ended)
+            else:
+                self.park(turn_of(self.trace, record), lambda: expected.tell(ended))
 
     def turn_or_last(self, address: str = "") -> Turn:
         """The turn of the call at *address*, or one behind all that is recorded."""
@@ -560,17 +570,6 @@ class Sequencer(Live):
         for position, count in record.shown if streamed else ():
             self.park((position, DELIVERED), functools.partial(show, count))
         return show
-
-    def _end_tool(self, expected: Expectation, used: ToolUse) -> None:
-        """A tool that does not run ends as it did: at once, or when its turn comes."""
-        assert expected.tool is not None
-        self.check_usable(used)
-        self.whole.add(used.address)
-        ended = used.end()
-        if expected.tool.at_once:
-            expected.tell(ended)
-        else:
-            self.park(turn_of(self.trace, used), lambda: expected.tell(ended))
 
     def check_usable(self, record: Record) -> None:
         """Raise ``SecretInRecord`` when what came of it was not recorded as it was."""
@@ -644,12 +643,6 @@ class Sequencer(Live):
     def still(self) -> bool:
         """True if no waiting call can proceed by itself, as far as can be known."""
         return self.programs.nobody_can_proceed(self.patience_s)
-
-
-def about_of(observation: Observation) -> str:
-    """The digest of the question, or of the wait, that was recorded."""
-    about = observation.value.get("about") if isinstance(observation.value, Mapping) else None
-    return about if isinstance(about, str) else ""
 
 
 def words_of(observation: Observation) -> str:

@@ -10,7 +10,7 @@ import base64
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
 from appl.prompt import digest_of
@@ -20,8 +20,7 @@ from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.chunks import KINDS, Texts, texts_of
 from appl.tracing.format.record import ANSWERED, checked, optional, response_from
 from appl.tracing.format.store import regular_file
-from appl.tracing.reading.reader import HANDLERS, Reader
-from appl.tracing.reading.stored_calls import StoredCall
+from appl.tracing.reading.reader import Reader, StoredCall
 from appl.tracing.reading.stored_messages import check_message, rope_before
 from appl.tracing.reading.stored_records import BAD
 from appl.tracing.reading.trace import Scope, Trace
@@ -34,6 +33,9 @@ from appl.tracing.tape.lines import (
     loaded,
     record_of,
 )
+
+if TYPE_CHECKING:
+    from appl.tracing.reading.further_records import StoredToolUse
 
 _RECORD = 2 * RECORD  # bytes of what is made of a line, besides its texts
 
@@ -93,15 +95,30 @@ class _TapeReader(Reader):
 
     def read(self, file: BinaryIO) -> Trace:
         """The trace of *file*. Raises ``TraceError``, ``ValueError`` and others."""
-        lines, trace = self._lines(file), self._trace
-        self._check_format(next(lines, None))
+        lines, trace = self._lines(file), self.trace
+        _, head = next(lines, (0, dict[str, Any]()))
+        if head.get("tape") != "appl":
+            raise NotATrace(
+                f'{trace.path} is no tape: it does not begin with {{"tape": "appl", …}}'
+            )
+        number = checked(int, head["format"])
+        if number > FORMAT:
+            raise TraceTooNew(
+                f"{trace.path} is a tape of format {number}; this version of appl reads format "
+                f"{FORMAT}"
+            )
+        if number < FORMAT:
+            raise TraceCorrupt(
+                f"{trace.path} is a tape of format {number}, which no release has written; record "
+                "it again"
+            )
         for self.at, line, below in _with_texts(lines):
             self._take(line, below)
         self.at = 0
         trace.moments, trace.calls = self.deliveries, list(trace.by_address.values())
         trace.state = "finished" if self.closed else "crashed"
         addresses = [*trace.by_address, *trace.tools]
-        trace.scopes = trace.scopes or list(_scopes_of(addresses, self._allowance))
+        trace.scopes = trace.scopes or list(_scopes_of(addresses, self.allowance))
         return trace
 
     def _lines(self, file: BinaryIO) -> Iterator[tuple[int, Line]]:
@@ -109,40 +126,25 @@ class _TapeReader(Reader):
         while line := file.readline(MAX_LINE + 2):
             self.at = number = number + 1
             if line.strip():
-                yield number, loaded(line, self._allowance)
-
-    def _check_format(self, first: tuple[int, Line] | None) -> None:
-        path, line = self._trace.path, first[1] if first else {}
-        if line.get("tape") != "appl":
-            raise NotATrace(f'{path} is no tape: it does not begin with {{"tape": "appl", …}}')
-        number = checked(int, line["format"])
-        if number > FORMAT:
-            raise TraceTooNew(
-                f"{path} is a tape of format {number}; this version of appl reads format {FORMAT}"
-            )
-        if number < FORMAT:
-            raise TraceCorrupt(
-                f"{path} is a tape of format {number}, which no release has "
-                f"written; record it again"
-            )
+                yield number, loaded(line, self.allowance)
 
     def _take(self, line: Line, below: dict[object, list[str]]) -> None:
         """Take in the record of *line*, whose long texts stand *below*."""
-        self._allowance.spend(_RECORD)
-        self._masks = tuple(checked(str, name) for name in line.pop("masked", ()))
+        self.allowance.spend(_RECORD)
+        self.masks = tuple(checked(str, name) for name in line.pop("masked", ()))
         self.incarnation = checked(int, line.pop("incarnation", 0))
         record = self._whole(_with_long(record_of(line, self._number), below))
         if below:
             raise ValueError("no text of the record above goes on here")
-        self._place = len(self._records)
+        self.place = len(self._records)
         self._records.append(record)
-        getattr(self, HANDLERS[type(record)])(record)
+        self.read_record(record)
         # Here, so that an error names the line.
-        check_message(self.process, self._place + 1, record)
+        check_message(self.process, self.place + 1, record)
         self._check(record)
         self.closed = isinstance(record, table.CloseRecord)
-        self._trace.records += 1
-        self._trace.masked += bool(self._masks)
+        self.trace.records += 1
+        self.trace.masked += bool(self.masks)
 
     def _number(self, name: Any, defined: bool = False) -> int:
         """The number of what *name* stands for, which may be *defined* here."""
@@ -193,7 +195,7 @@ class _TapeReader(Reader):
     def _check(self, record: Any) -> None:
         super()._check(record)
         if isinstance(record, table.PromptRecord) and record.digest is None:
-            rope = rope_before(self.process, self._place, record.message)
+            rope = rope_before(self.process, self.place, record.message)
             if rope is not None and rope[1].size > LONG:
                 raise ValueError("a long message that goes on needs its digest")
 
@@ -201,40 +203,41 @@ class _TapeReader(Reader):
 
     def _process(self, process: table.ProcessRecord) -> None:
         """Names are those of the whole tape, whichever process wrote them."""
-        state_before = self.process, self._calls, self._uses, self.incarnation
+        state_before = self.process, self._calls, self.uses, self.incarnation
         super()._process(process)
-        self.process, self._calls, self._uses, self.incarnation = state_before
+        self.process, self._calls, self.uses, self.incarnation = state_before
 
     def _by_clock_of(self, call: object, at: int) -> int:
         return at
 
-    def _file(self, number: Any) -> str | None:
+    def file_of(self, number: Any) -> str | None:
         return optional(str, number)
 
-    def _error(self, data: Any) -> BaseException:
+    def error_of(self, data: Any) -> BaseException:
         checked(list, data[3])
-        return super()._error(data)
+        return super().error_of(data)
 
     def _header(self, header: table.HeaderRecord) -> None:
-        self._trace.header |= checked(dict, codec.revive(header.facts, self.process.long))
+        self.trace.header |= checked(dict, codec.revive(header.facts, self.process.long))
 
     def _add(self, call: StoredCall) -> None:
         if call.address in self._by_address:
             raise ValueError(f"{call.address:.200} stands here twice")
         super()._add(call)
 
-    def _call(self, reference: object) -> StoredCall:
+    def call_of(self, reference: object) -> StoredCall:
         return self._by_address[checked(str, reference)]
 
     def _end(self, end: table.EndRecord) -> None:
         if end.call not in self._by_address:  # it ended before it was asked
-            super()._call(end.call)
+            super().call_of(end.call)
         super()._end(end)
 
-    def _tool(self, tool: table.ToolStartRecord) -> None:
-        if f"{tool.scope}/{tool.leaf}" in self._tools:
-            raise ValueError(f"{tool.scope:.200}/{tool.leaf:.200} stands here twice")
-        super()._tool(tool)
+    def add_tool(self, used: StoredToolUse) -> None:
+        if used.address in self.tools:
+            scope, _, leaf = used.address.rpartition("/")
+            raise ValueError(f"{scope:.200}/{leaf:.200} stands here twice")
+        super().add_tool(used)
 
 
 def _with_long(value: Any, below: dict[object, list[str]]) -> Any:

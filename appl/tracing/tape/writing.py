@@ -18,6 +18,7 @@ from typing import Any
 from appl.prompt import Message, Messages, digest_of, tagged
 from appl.prompt.message import LONG
 from appl.tracing.format import record as records, table
+from appl.tracing.format.recorded_errors import error_data, error_with
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.tape.lines import FORMAT, Line, LongTexts, canonical_data, dumped, line_of
@@ -238,12 +239,12 @@ class _Lines:
         return {name: value for name, value in more.items() if value} or None
 
     def _error(self, error: BaseException | None) -> object:
-        """As ``record.error_data``; of one that was read, its recorded type."""
+        """As ``recorded_errors.error_data``; of one that was read, its recorded type."""
         if error is None:
             return None
-        kind, *rest = records.error_data(error)
+        kind, *rest = error_data(error)
         error_fields = error.__dict__.get("recorded_type", kind), *rest
-        return records.error_with(error_fields, self._texts.shortened)
+        return error_with(error_fields, self._texts.shortened)
 
     def _ended(self, event: RecordedCall | ToolUse) -> Iterator[Line]:
         if event.outcome is None:

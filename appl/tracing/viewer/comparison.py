@@ -33,23 +33,18 @@ def comparison(a: Rows, b: Rows) -> dict[str, object]:
     ]
     status = [STATUS.index(_status(*pair)) for pair in pairs]
     diff = compare(a.trace, b.trace) if sum(map(bool, status)) <= _EXPLAINED else None
+    place, cause = {_address(pair): i for i, pair in enumerate(pairs)}, [-1] * len(pairs)
+    for consequence in diff.consequences() if diff is not None else ():
+        if consequence.address in place:
+            cause[place[consequence.address]] = place.get(consequence.causes[0], -1)
     return {
         "names": STATUS,
         "a": [_row(a, one) for one, _ in pairs],
         "b": [_row(b, other) for _, other in pairs],
         "status": status,
-        "cause": [-1] * len(pairs) if diff is None else _causes(diff, pairs),
+        "cause": cause,
         "others": [] if diff is None else _others(diff),
     }
-
-
-def _causes(diff: Diff, pairs: list[tuple[Step | None, Step | None]]) -> list[int]:
-    place = {_address(pair): i for i, pair in enumerate(pairs)}
-    cause = [-1] * len(pairs)
-    for consequence in diff.consequences():
-        if consequence.address in place:
-            cause[place[consequence.address]] = place.get(consequence.causes[0], -1)
-    return cause
 
 
 def _address(pair: tuple[Step | None, Step | None]) -> str:

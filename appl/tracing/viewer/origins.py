@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from appl.tracing.reading.spans import Span, spans_in
+from appl.tracing.reading.spans import spans_in
 from appl.tracing.reading.trace import RecordedCall, Trace
 
 _MOST = 10**8
@@ -46,16 +46,14 @@ def origins(call: RecordedCall, trace: Trace) -> list[Origin]:
         prompt_spans = link.spans
         spans = [span for span in spans_in(prompt_spans) if span.where] if prompt_spans else []
         if spans:
-            pieces += [_of_span(number, span, trace) for span in spans]
+            for span in spans:
+                source = trace.by_address.get(span.call or "")
+                where = f"{span.file}:{span.line}" if span.file else ""
+                where = source.where if source else where
+                pieces.append(Origin(number, span.start, span.end, span.call or "", where))
         elif answers:
             pieces += _within(number, link.message.content, answers, longest)
     return pieces
-
-
-def _of_span(number: int, span: Span, trace: Trace) -> Origin:
-    where = f"{span.file}:{span.line}" if span.file else ""
-    source = trace.by_address.get(span.call or "")
-    return Origin(number, span.start, span.end, span.call or "", source.where if source else where)
 
 
 def _answers(trace: Trace, address: str) -> list[tuple[str, RecordedCall]]:

@@ -61,7 +61,27 @@ class PrefixTree:
     def _data(self, new: Iterable[Prompt], used: Sequence[Used]) -> dict[str, object]:
         for model, messages in new:
             self._ends.append(-1 if messages is None else self._insert(model, messages))
-        return self._columns(*self._sums(used))
+        calls, prompt, cached, first = self._sums(used)
+        shared = [node for node in self._parents_first() if node == 0 or calls[node] > 1]
+        lead: dict[int, str] = {}  # the text of the nodes right above that are too short to draw
+        for node in shared:
+            above = self._nodes[node].parent
+            hidden = above > 0 and not self._is_drawn(above, lead)
+            lead[node] = lead[above] + self._nodes[above].text if hidden else ""
+        drawn = [node for node in shared if self._is_drawn(node, lead)]
+        nodes = sorted(drawn, key=lambda node: -calls[node])[:_MOST]  # parents stay before children
+        place = {node: i for i, node in enumerate(nodes)}
+        return {
+            "left_out": len(drawn) - len(nodes),
+            "parent": [self._shared(self._nodes[node].parent, place) for node in nodes],
+            "chars": [len(lead[node]) + len(self._nodes[node].text) for node in nodes],
+            "text": [(lead[node] + self._nodes[node].text)[:_SHOWN] for node in nodes],
+            "calls": [calls[node] for node in nodes],
+            "prompt": [prompt[node] for node in nodes],
+            "cached": [cached[node] for node in nodes],
+            "first": [first[node] for node in nodes],
+            "node": [self._shared(end, place) for end in self._ends],
+        }
 
     def _prompt(self, row: int) -> Prompt:
         step = self._rows.at(row)
@@ -146,37 +166,8 @@ class PrefixTree:
             order.extend(self._nodes[node].below.values())
         return order
 
-    def _columns(
-        self, calls: list[int], prompt: list[int], cached: list[int], first: list[int]
-    ) -> dict[str, object]:
-        shared = [node for node in self._parents_first() if node == 0 or calls[node] > 1]
-        lead = self._leads(shared)
-        drawn = [node for node in shared if self._is_drawn(node, lead)]
-        nodes = sorted(drawn, key=lambda node: -calls[node])[:_MOST]  # parents stay before children
-        place = {node: i for i, node in enumerate(nodes)}
-        return {
-            "left_out": len(drawn) - len(nodes),
-            "parent": [self._shared(self._nodes[node].parent, place) for node in nodes],
-            "chars": [len(lead[node]) + len(self._nodes[node].text) for node in nodes],
-            "text": [(lead[node] + self._nodes[node].text)[:_SHOWN] for node in nodes],
-            "calls": [calls[node] for node in nodes],
-            "prompt": [prompt[node] for node in nodes],
-            "cached": [cached[node] for node in nodes],
-            "first": [first[node] for node in nodes],
-            "node": [self._shared(end, place) for end in self._ends],
-        }
-
     def _is_drawn(self, node: int, lead: dict[int, str]) -> bool:
         return node == 0 or len(lead[node]) + len(self._nodes[node].text) >= self._short
-
-    def _leads(self, shared: list[int]) -> dict[int, str]:
-        """For each node, the text of the nodes right above it that are too short to be drawn."""
-        lead: dict[int, str] = {}
-        for node in shared:
-            above = self._nodes[node].parent
-            hidden = above > 0 and not self._is_drawn(above, lead)
-            lead[node] = lead[above] + self._nodes[above].text if hidden else ""
-        return lead
 
     def _shared(self, node: int, place: dict[int, int]) -> int:
         while node >= 0 and node not in place:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from appl.errors import TraceError
 from appl.tracing.reading.trace import RecordedCall, Trace
@@ -85,17 +84,13 @@ def _evaluations(trace: Trace) -> list[dict[str, object]]:
         return []
     from appl.parts.evaluation.trace_reading import all_recorded  # few runs have any
 
-    return [
-        {"program": one.program, "samples": len(one.samples), "scores": _means(one)}
-        for one in all_recorded(trace)
-    ]
-
-
-def _means(evaluation: Any) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name in evaluation.names:
-        scores = [sample.scores.get(name) for sample in evaluation.samples]
-        known = [score for score in scores if score is not None]
-        if known:
-            found[name] = sum(known) / len(known)
-    return found
+    evaluations: list[dict[str, object]] = []
+    for one in all_recorded(trace):
+        means: dict[str, float] = {}
+        for name in one.names:
+            every = [sample.scores.get(name) for sample in one.samples]
+            scores = [score for score in every if score is not None]
+            if scores:
+                means[name] = sum(scores) / len(scores)
+        evaluations.append({"program": one.program, "samples": len(one.samples), "scores": means})
+    return evaluations

@@ -100,7 +100,12 @@ class View:
                 return self._whole[name].document()
             make = self._documents[name]
             with self.lock:
-                self._read_for(name, parameters)
+                # Of a long run, the rows that were read so far are sent first.
+                if self._following.behind:
+                    if name == "rows" and not self.rows.news(_number(parameters, "since")):
+                        self.read(self._patience)
+                elif time.monotonic() - self._read >= _FRESH:
+                    self.read(self._patience)
                 return make(parameters)
         except (IndexError, ValueError) as error:
             raise KeyError(name) from error
@@ -117,14 +122,6 @@ class View:
             if self._following.behind or time.monotonic() - self._read >= _FRESH:
                 self.read(self._patience)
             return bool(self._damage) or not self._following.behind
-
-    def _read_for(self, name: str, parameters: Asked) -> None:
-        """Read on before *name* is made; of a long run, the rows read so far are sent first."""
-        if self._following.behind:
-            if name == "rows" and not self.rows.news(_number(parameters, "since")):
-                self.read(self._patience)
-        elif time.monotonic() - self._read >= _FRESH:
-            self.read(self._patience)
 
     def read(self, patience: float = math.inf) -> None:
         """Read on for about *patience* seconds, or to the end of the file."""

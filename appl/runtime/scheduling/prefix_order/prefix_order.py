@@ -153,8 +153,14 @@ class PrefixOrder:
             return self._ready.popleft()
         tokens, now = self._caching.cache_tokens, self._clock.now()
         self.room.tokens = inf if tokens is None else tokens
-        if not self._reads_graphs and self.room.may_be_short():
-            self._read_graphs()
+        room = self.room
+        if not self._reads_graphs and room.used * FIRST_TURNS * FIRST_TURNS > room.tokens:
+            # From now on: those inside may not fit when each takes many more turns than expected.
+            self._reads_graphs = True
+            for conversation in self._conversations.values():
+                self._foresee(conversation)
+            self._line.sort()
+            self.room.is_stale = True
         return self._line.next(now)
 
     def over(self, call: Call, since: float) -> None:
@@ -322,14 +328,6 @@ class PrefixOrder:
         if conversation.is_last and not conversation.open:
             del self._conversations[conversation.address]
             self.room.end(conversation)
-
-    def _read_graphs(self) -> None:
-        """Read from now on how many calls graphs tell of: so many may come that room is short."""
-        self._reads_graphs = True
-        for conversation in self._conversations.values():
-            self._foresee(conversation)
-        self._line.sort()
-        self.room.is_stale = True
 
     # -- what goes
 

@@ -116,13 +116,6 @@ class CachedConversation:
     waiting: deque[OrderedCall] = field(default_factory=deque)
     prompts: list[Sequence[int]] = field(default_factory=list)
 
-    def turns_to_come(self) -> float:
-        """The turns that are expected after the present one, or the first."""
-        if self.is_last:
-            return 0
-        turns = min(max(self.kind.expected(), self.least), self.most)
-        return max(0.0, turns - max(1, self.turn))
-
 
 class KnownBlocks:
     """The blocks that a server's cache is known to have; the least recently used are dropped."""
@@ -180,10 +173,6 @@ class Room:
         """The tokens that those inside hold."""
         return BLOCK * len(self.held) + self.tails
 
-    def may_be_short(self) -> bool:
-        """True if those inside may not fit when each takes many more turns than is expected."""
-        return self.used * FIRST_TURNS * FIRST_TURNS > self.tokens
-
     def lapse(self, now: float) -> None:
         """Keep no room for those that have rested for too long *now*."""
         while self.resting:
@@ -191,10 +180,6 @@ class Room:
             if since + self.tokens / PREFILL > now:
                 return
             self.leave(conversation)
-
-    def next_lapse(self) -> float:
-        """The time of the next lapse."""
-        return next(iter(self.resting.values()), inf) + self.tokens / PREFILL
 
     def own_tokens(self, ask: OrderedCall) -> int:
         """The tokens of *ask* that no other conversation holds, nor another call of its turn."""
@@ -225,20 +210,31 @@ class Room:
         if not self.running or self.used + own <= most:
             return True
 
-        def goes_before(other: CachedConversation) -> bool:
-            return other.running > 0 or (
-                other is not conversation and _rank(other) < _rank(conversation)
-            )
-
-        return own + sum(other.own for other in filter(goes_before, self.inside)) <= most
+        before = (
+            other.own
+            for other in self.inside
+            if other.running > 0
+            or (other is not conversation and _rank(other) < _rank(conversation))
+        )
+        return own + sum(before) <= most
 
     def enter(self, ask: OrderedCall) -> None:
         """Take room for *ask*, which goes now."""
         conversation, own = ask.conversation, self.own_tokens(ask)
         ask.is_let_in = True
         self.running += 1
-        if not conversation.running:
-            self._begin_turn(conversation, ask)
+        if not conversation.running:  # a turn begins
+            kind = conversation.kind
+            self._release(conversation)
+            if conversation.turn:
+                growth = ask.tokens - conversation.size
+                kind.growth = (
+                    growth if kind.growth is None else (1 - NEWS) * kind.growth + NEWS * growth
+                )
+            conversation.size = ask.tokens
+            conversation.turn += 1
+            kind.longest = max(kind.longest, conversation.turn)
+            self._check(kind)
         if self.tokens < inf:
             conversation.prompts.append(ask.blocks)
             self.held.update(ask.blocks)
@@ -251,19 +247,6 @@ class Room:
         conversation.running += 1
         self.inside[conversation] = None
         self._expect(conversation)
-
-    def _begin_turn(self, conversation: CachedConversation, ask: OrderedCall) -> None:
-        kind = conversation.kind
-        self._release(conversation)
-        if conversation.turn:
-            growth = ask.tokens - conversation.size
-            kind.growth = (
-                growth if kind.growth is None else (1 - NEWS) * kind.growth + NEWS * growth
-            )
-        conversation.size = ask.tokens
-        conversation.turn += 1
-        kind.longest = max(kind.longest, conversation.turn)
-        self._check(kind)
 
     def _check(self, kind: Kind) -> None:
         """Count anew if more, or fewer, turns are expected than are assumed."""
@@ -302,8 +285,12 @@ class Room:
 
 def _to_come(conversation: CachedConversation, size: int) -> float:
     """The tokens to come for which room is kept, if the latest turn of it has *size*."""
-    growth = size if conversation.kind.growth is None else conversation.kind.growth
-    return PART * growth * conversation.turns_to_come()
+    kind = conversation.kind
+    growth, turns = size if kind.growth is None else kind.growth, 0.0
+    if not conversation.is_last:  # those that are expected after the present one, or the first
+        turns = min(max(kind.expected(), conversation.least), conversation.most)
+        turns = max(0.0, turns - max(1, conversation.turn))
+    return PART * growth * turns
 
 
 def _rank(conversation: CachedConversation) -> float:
@@ -427,9 +414,13 @@ class Line:
         """
         room = self.room
         room.lapse(now)
-        conversation = self._overdue(now)
+        conversation = self._inside.overdue(now)  # it goes whether or not it fits
+        if conversation is None and room.overdue_let_in + LONG_WAIT_S <= now:
+            conversation = self._new.overdue(now)
+            if conversation is not None:
+                room.overdue_let_in = now
         if conversation is None:
-            conversation = self._next_inside() if self._inside.since else self._next_newcomer()
+            conversation = self._next_fitting()
         if conversation is None:
             if self.size:
                 room.waiting[self] = None
@@ -446,38 +437,19 @@ class Line:
             self._wait(conversation)
         return ask
 
-    def _overdue(self, now: float) -> CachedConversation | None:
-        """One that has waited for too long, and goes whether or not it fits."""
-        conversation, room = self._inside.overdue(now), self.room
-        if conversation is None and room.overdue_let_in + LONG_WAIT_S <= now:
-            conversation = self._new.overdue(now)
-            if conversation is not None:
-                room.overdue_let_in = now
-        return conversation
-
-    def _next_inside(self) -> CachedConversation | None:
-        """The next one of those that were let in, if it fits."""
-        conversation = self._inside.first()
+    def _next_fitting(self) -> CachedConversation | None:
+        """The next one of those that were let in, or the next newcomer, if it fits."""
+        queue = self._inside if self._inside.since else self._new
+        conversation = queue.first()
         if conversation is None or conversation.waiting[0].call.outcome is not None:
             return conversation
-        return conversation if self.room.continues(conversation.waiting[0]) else None
-
-    def _next_newcomer(self) -> CachedConversation | None:
-        """The next newcomer, if it fits."""
-        conversation = self._new.first()
-        if conversation is None or conversation.waiting[0].call.outcome is not None:
-            return conversation
-        return (
-            conversation
-            if not self._others_first() and self.room.admits(conversation.waiting[0])
-            else None
-        )
-
-    def _others_first(self) -> bool:
-        """True if another run waits that has nothing with the server, and will look."""
-        if not self.running:
-            return False
-        return any(line.look() for line in [*self.room.waiting] if not line.running)
+        if queue is self._inside:
+            fits = self.room.continues(conversation.waiting[0])
+        elif self.running and any(line.look() for line in [*self.room.waiting] if not line.running):
+            fits = False  # another run, which has nothing with the server, goes first
+        else:
+            fits = self.room.admits(conversation.waiting[0])
+        return conversation if fits else None
 
     def over(self, ask: OrderedCall, now: float) -> None:
         """Note that *ask*, which was returned by ``next``, is over: answered, or not to be."""
@@ -494,7 +466,8 @@ class Line:
         """The time at which ``next`` may have a call though nothing has happened."""
         room = self.room
         new = max(self._new.due(), room.overdue_let_in + LONG_WAIT_S)
-        return min(self._inside.due(), new, room.next_lapse())
+        lapse = next(iter(room.resting.values()), inf) + room.tokens / PREFILL
+        return min(self._inside.due(), new, lapse)
 
     def sort(self) -> None:
         """Sort the newcomers anew, as more is known of their turns."""
