@@ -27,7 +27,7 @@ MAY = {
     "base": ["errors"],
     "parts": ["errors"],
     "prompt": ["errors", "base"],
-    "backend": ["prompt", "errors"],
+    "backend": ["prompt", "base", "errors"],
     "backend.check": ["prompt", "backend", "errors"],
     "backend.http": ["prompt", "backend.check", "errors"],
     "backend.price": ["prompt", "backend", "errors"],
@@ -349,6 +349,7 @@ BY_NAME = {
     *("appl/cli/commands.py", "appl/cli/trace/export.py"),  # a table of commands, or of forms
     *(
         "appl/backend/__init__.py",
+        "appl/base/packages.py",
         "appl/cli/target.py",
         "appl/session/redacting.py",
     ),  # the user's code

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from appl.base.version import version
+from appl.base.packages import version
 from appl.cli import exits
 from appl.cli.commands import LazyGroup, Options, appl_command, need_command, usage_lines
 from appl.cli.terminal import interrupted_stream, out, say

@@ -156,6 +156,8 @@ def show(value: object) -> str:
     """*value* for a human reader: text as it is, lists line by line, data indented."""
     if value is None:
         return ""
+    if isinstance(value, str):
+        return term_safe(value)
     if isinstance(value, list | tuple | set | frozenset):
         return "\n".join(_item(item) for item in value)
     if (

@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
-from appl.base.version import version
+from appl.base.packages import version
 from appl.prompt import digest_of, tagged
 from appl.prompt.command_words import shown_words
 from appl.tracing.format.codec import Plain

@@ -18,11 +18,11 @@ from appl.session.ownership import require_own
 from appl.tracing.format.codec import plain
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.runs import finished, paths
-from appl.tracing.reading.trace import Trace
 
 if TYPE_CHECKING:
     from appl.config import Config
     from appl.session.session import Tell
+    from appl.tracing.reading.trace import Trace
 
 RUN = "run"
 """The kind of the observation that a run of its own began; its value is where its trace is."""
@@ -48,6 +48,8 @@ def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
         changed = changed_files(head)
         if changed and not waits and not config.batch:
             return None
+        from appl.tracing.reading.trace import Trace  # most runs have finished
+
         trace = Trace.open(path, home=config.home)
     except (TraceError, OSError):
         return None

@@ -24,7 +24,6 @@ from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.session.deferred_close import at_exit, join_users_threads
 from appl.session.exported_settings import exported
 from appl.session.isolation import BUDGET_ACCOUNT
-from appl.session.notebook import kernel_shell
 from appl.session.session import Session, tell
 from appl.tracing.recording.writer import sync_before_exit
 
@@ -147,6 +146,8 @@ def _refusing(run: Run, began: str) -> settings.TooLate:
 
 def _remedy() -> str:
     """The advice to a user whose settings come too late."""
+    from appl.session.notebook import kernel_shell  # few settings come too late
+
     if kernel_shell() is None:
         return "write it above that, at the top of the file"
     return (
