@@ -16,7 +16,7 @@ from appl.compiler.lint import ALL_RULES, REFUSED, check_text
 from appl.compiler.rules import LintFinding
 from appl.config import load
 from appl.errors import ConfigError, nearest
-from appl.session.first_run import before_run
+from appl.session.next_steps import before_run
 
 _SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist", "venv"})
 _AUDIT = "Whether a program is the same again"

@@ -14,13 +14,11 @@ from appl.cli.overrides import new_trace
 from appl.cli.terminal import to_stderr
 from appl.config import load as load_config
 from appl.errors import TraceError
-from appl.session.blocks import settled
 from appl.session.entry import Entry
-from appl.session.isolation import RECORDED
 from appl.session.ownership import is_own
 from appl.session.process import hosted, process_session
 from appl.session.rerunning import rerun_session
-from appl.session.session import Session, make_session
+from appl.session.session import RECORDED, Session, make_session, settled
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.runs import paths
 from appl.tracing.reading.trace import Trace

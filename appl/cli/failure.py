@@ -35,7 +35,7 @@ from appl.errors import (
     SourceUnavailable,
     TraceError,
 )
-from appl.session.deferred_close import users_threads
+from appl.session.process import users_threads
 from appl.session.session import Session, shown
 from appl.tracing.recording.secret import Masker
 
@@ -68,7 +68,7 @@ def _waiting(error: BaseException, options: Options) -> RunWaiting | None:
 
 def _tell_waiting(waiting: RunWaiting, options: Options) -> int:
     """Tell the user what the run waits for, and how it goes on."""
-    from appl.session import waiting as words  # only a run that waits needs it
+    from appl.session import next_steps as words  # only a run that waits needs it
 
     session = options.session
     name = session.run_name() if session else options.recorded

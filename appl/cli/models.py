@@ -18,8 +18,7 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import columns, counted, print_found, say
 from appl.config import Config, load
 from appl.errors import BackendError, ConfigError
-from appl.session.backend_settings import EMBEDDED, backends
-from appl.session.backend_setup import Choice, make_backend
+from appl.session.backend_setup import EMBEDDED, Choice, backends, make_backend
 from appl.session.naming import (
     NameableModel,
     key_source,

@@ -21,11 +21,10 @@ from appl.cli.target import Target, load, parse
 from appl.cli.terminal import out, print_value, say, say_next, to_stderr
 from appl.config import load as load_config
 from appl.runtime.concurrency.typed_input import replace_input
-from appl.session.blocks import settled
 from appl.session.entry import Entry, changed_files
 from appl.session.interrupted_run import broken_off
 from appl.session.process import hosted, process_session
-from appl.session.session import Session, make_session, shown
+from appl.session.session import Session, make_session, settled, shown
 
 if TYPE_CHECKING:
     from appl.tracing.replaying.resumer import Resumer

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from appl.errors import BudgetExceeded, ConfigError, TraceError
 from appl.session.entry import Entry, changed_files
-from appl.session.isolation import RECORDED
 from appl.session.ownership import require_own
+from appl.session.session import RECORDED
 from appl.tracing.format.codec import plain
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.runs import finished, paths
@@ -80,7 +80,11 @@ def _newest(entry: Entry, config: Config) -> tuple[Path, Mapping[str, object]] |
             continue
         head = _head(path)
         if head is not None and head.get("entry") == entry.as_data():
-            return (path, head) if _same_settings(head, config) else None
+            recorded = head.get("settings")
+            is_same = isinstance(recorded, Mapping) and all(
+                recorded.get(name) == plain(getattr(config, name)) for name in _COMPARED_SETTINGS
+            )
+            return (path, head) if is_same else None
     return None
 
 
@@ -89,13 +93,6 @@ def _head(path: Path) -> Mapping[str, object] | None:
         return first_record(path)
     except (TraceError, OSError):
         return None
-
-
-def _same_settings(head: Mapping[str, object], config: Config) -> bool:
-    recorded = head.get("settings")
-    return isinstance(recorded, Mapping) and all(
-        recorded.get(name) == plain(getattr(config, name)) for name in _COMPARED_SETTINGS
-    )
 
 
 def _has_batches(trace: Trace) -> bool:

@@ -1,6 +1,8 @@
-"""The process's own run, for calls outside of every other run.
+"""The process's own run, for calls outside of every other run, and the end of the process.
 
-Invariant: its first call opens it, and it is closed once, when the process exits.
+Invariant: its first call opens it, and it is closed once, when the process exits. Runs that outlive
+their block, because their caller still reads a streamed answer, are closed when that has ended, at
+the latest then, which cancels the answer. No key is in the settings that other processes get.
 """
 
 from __future__ import annotations
@@ -8,27 +10,27 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import inspect
 import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
 from appl import config as settings
-from appl.base import tracebacks
+from appl.base import error_hooks, threads, tracebacks
+from appl.base.collecting import stack_of
 from appl.base.threads import process_lock
+from appl.base.tracebacks import is_library
+from appl.config import Config
 from appl.errors import ConfigError
 from appl.runtime.concurrency.fiber import rest_if_daemon
-from appl.session.deferred_close import at_exit, join_users_threads
-from appl.session.exported_settings import exported
-from appl.session.isolation import BUDGET_ACCOUNT
-from appl.session.session import Session, tell
+from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.run import Run
+from appl.session.session import BUDGET_ACCOUNT, OUTER, RECORDED, Session, make_session, shown, tell
 from appl.tracing.recording.writer import sync_before_exit
-
-if TYPE_CHECKING:
-    from appl.runtime.run import Run
 
 _lock = process_lock(threading.RLock)
 _process: Session | None = None
@@ -36,6 +38,14 @@ _opener: Callable[[], Session] | None = None
 _exports: contextlib.ExitStack | None = None  # what is undone when the hosted program has ended
 _opening = False  # the opener runs, and may open nothing inside of what it opens
 _is_announced = False
+_open_lock = process_lock()
+_open: dict[int, Session] = {}
+_closing: list[threading.Thread] = []
+_registered = False
+_LONGEST_S = 5.0
+_LOOK_S = 0.05
+_LIMITS = ("concurrency", "home", "privacy", "trace")
+_BUDGET = "APPL_BUDGET"
 
 
 def process_session(script: Callable[[], Session] | None = None) -> Session:
@@ -132,28 +142,24 @@ def _refusing(run: Run, began: str) -> settings.TooLate:
         if call is None:
             run.refusal = ""
             return
+        from appl.session.notebook import kernel_shell  # few settings come too late
+
         at = "" if hosted else f" {_users_place()}"
+        remedy = "write it above that, at the top of the file"
+        if kernel_shell() is not None:
+            remedy = (
+                "restart the kernel and run it before the first call, or put the calls that it is "
+                "for into a block `with appl.record():`"
+            )
         message = (
             f"{call}{at} comes too late: this run began {began}, with the settings of then; "
-            f"{_remedy()}"
+            f"{remedy}"
         )
         if hosted:
             raise ConfigError(message)
         run.refusal = message
 
     return refuse
-
-
-def _remedy() -> str:
-    """The advice to a user whose settings come too late."""
-    from appl.session.notebook import kernel_shell  # few settings come too late
-
-    if kernel_shell() is None:
-        return "write it above that, at the top of the file"
-    return (
-        "restart the kernel and run it before the first call, or put the calls that it is for into "
-        "a block `with appl.record():`"
-    )
 
 
 def _users_place() -> str:
@@ -201,7 +207,10 @@ def _close_process() -> None:
     try:
         failed = _unhandled()
         if failed is None:
-            join_users_threads()
+            # Python waits for the threads of the user's code before it exits. Those of libraries,
+            # such as those of executors, may themselves wait for the end.
+            while running := users_threads():
+                running[0].join(_LOOK_S)
     except BaseException as error:  # a Ctrl-C: the run is closed all the same
         late = error
     try:
@@ -243,9 +252,13 @@ def _tell_next(line: str | None) -> None:
 
 def _last_lines(session: Session) -> Iterator[str]:
     """The cost of the run, and after the first run in a folder the next command."""
-    cost = session.cost_line()
-    if cost is not None:
-        yield cost
+    recorder = session.recording.recorder if session.recording else None
+    if recorder is not None and (recorder.totals.cost or recorder.totals.cost_unknown):
+        from appl.backend.price import total  # few runs cost something
+
+        sums = recorder.totals
+        calls = "1 call" if sums.calls == 1 else f"{sums.calls} calls"
+        yield f"appl: {calls}, cost {total(sums.cost, sums.cost_unknown)}"
     failures = session.failures_line()
     if failures is not None:
         yield failures
@@ -282,13 +295,13 @@ def _die(error: BaseException) -> None:
 
 def _exit_as_waiting(session: Session) -> NoReturn:
     """Say what the run of *session* waits for, and exit with a code of its own."""
-    from appl.session import waiting  # only a run that waits needs it
+    from appl.session import next_steps  # only a run that waits needs it
 
     assert session.run.waiting is not None
     waits, name = session.run.waiting.waits, session.run_name()
-    for line in waiting.lines(waits, name, by_command=False):
+    for line in next_steps.lines(waits, name, by_command=False):
         tell(line)
-    _exit(waiting.EXIT_CODE)
+    _exit(next_steps.EXIT_CODE)
 
 
 def _exit(code: int) -> NoReturn:
@@ -307,3 +320,138 @@ def _exit(code: int) -> NoReturn:
         with contextlib.suppress(Exception):
             stream.flush()
     os._exit(code)
+
+
+def at_exit(action: Callable[[], None]) -> None:
+    """Call *action* when the main thread has ended, while threads can still be used."""
+    # Callbacks registered with threading run in reverse order. Importing this module registers the
+    # end of its executors; importing it first makes that end come after ours, so that the I/O loop
+    # may still use executors while runs close.
+    import concurrent.futures.thread  # its own end must come after ours  # noqa: F401
+
+    if threads.REFUSES:
+        threads.reserve()
+        threads.start(
+            io_thread().start_helpers, "appl-helper"
+        ).join()  # whose threads are daemons too
+    register = getattr(threading, "_register_atexit", atexit.register)
+    try:
+        register(action)
+    except RuntimeError:  # the main thread is done already, and Python waits for the others
+        atexit.register(action)
+
+
+def users_threads() -> list[threading.Thread]:
+    """The threads that the user's code started, and that Python waits for before it exits."""
+    return [thread for thread in threading.enumerate() if _is_users(thread)]
+
+
+def _is_users(thread: threading.Thread) -> bool:
+    if thread.daemon or thread in (threading.main_thread(), threading.current_thread()):
+        return False
+    work: Any = getattr(thread, "_target", None) or getattr(thread, "function", None)
+    while isinstance(work, functools.partial):
+        work = work.func
+    code = getattr(inspect.unwrap(work or type(thread).run), "__code__", None)
+    if code is None or is_library(code.co_filename):
+        return False
+    for frame in stack_of(thread.ident):
+        if frame.f_code is threading.Thread.join.__code__:
+            return frame.f_locals.get("self") is not threading.main_thread()
+    return True
+
+
+def close_when_over(session: Session) -> None:
+    """Close *session* when its run is over."""
+    global _registered
+    with _open_lock:
+        _open[id(session)] = session
+        if not _registered:
+            _registered = True
+            at_exit(_end_all)
+
+    def over() -> None:
+        # The run ends on the I/O loop, for which closing a session waits: on the loop itself it
+        # would wait for ever.
+        closing = threads.start(lambda: _close(session), "appl-closing")
+        _closing[:] = [*(earlier for earlier in _closing if earlier.is_alive()), closing]
+
+    # The callback is set before the check: if the run ends in between, it is closed twice, and
+    # _close lets only the first one through.
+    session.run.on_over = over
+    if session.run.over:
+        _close(session)
+
+
+def _close(session: Session) -> None:
+    with _open_lock:
+        mine = _open.pop(id(session), None)
+    if mine is not None:
+        mine.close()
+
+
+def _end_all() -> None:
+    """Close every session that is still open: at exit nobody reads any more."""
+    for session in list(_open.values()):
+        # This cancels the answer and ends the run, so over() may start a thread that closes the
+        # session, too; _close lets only one of them through, and the loop below waits for the
+        # other.
+        session.run.abandon(_LONGEST_S)
+        _close(session)
+    for thread in _closing:  # the process stays until every trace is closed
+        thread.join()
+
+
+@contextlib.contextmanager
+def exported(config: Config) -> Iterator[None]:
+    """A block in which processes that are started have the settings of *config*, but no keys.
+
+    These are the ones that affect requests, and those that were given on the command line.
+    """
+    named = (name for name in _LIMITS if config.origin(name).startswith("--"))
+    values = {name: getattr(config, name) for name in (*RECORDED, "seed", *named)}
+    present = {f"APPL_{name.upper()}": _written(v) for name, v in values.items() if v is not None}
+    if budget := config.schedule.get("budget"):
+        present[_BUDGET] = " ".join(f"{name}={amount}" for name, amount in budget.items())
+    before = {name: os.environ.get(name) for name in (*present, OUTER)}
+    os.environ.update(present)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _written(value: object) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def process_run() -> Run:
+    """The process's own run: that of a plain ``python file.py``, or of a hosted program.
+
+    The first call opens it; a plain program's is closed when the process exits.
+    """
+    return process_session(_script_session).run
+
+
+def _script_session() -> Session:
+    """A new run, or the one that the setting ``resume`` (``APPL_RESUME``) names."""
+    error_hooks.install()
+    config = settings.load()
+    if not isinstance(config.resume, str):
+        return make_session(config)
+    from appl.session.entry import script  # few programs go on with an earlier run
+    from appl.session.ownership import require_own
+    from appl.session.resume import resume_session
+    from appl.tracing.reading.runs import resolve
+    from appl.tracing.reading.trace import Trace
+    from appl.tracing.replaying.resumer import Resumer
+
+    path = resolve(config.resume, config.home)
+    require_own(path, False, f"write `appl trace resume {config.resume} --trust`")
+    session = resume_session(Resumer(Trace.open(path, home=config.home)), entry=script())
+    tell(f"appl: going on with {shown(path)}")
+    return session

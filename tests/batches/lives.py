@@ -21,7 +21,7 @@ from appl.errors import InDoubtBatch, RunWaiting, TraceError
 from appl.runtime.event import Event
 from appl.runtime.run import Run
 from appl.session import Session, make_session, resumed
-from appl.session.blocks import block
+from appl.session.session import block
 from appl.tracing import Trace
 from tests.batches.programs import Kind, Shape
 

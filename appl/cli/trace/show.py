@@ -24,7 +24,7 @@ from appl.config import load
 from appl.errors import nearest
 from appl.prompt import Message
 from appl.runtime.prompts.rendering import options_shown
-from appl.session.first_run import after_show
+from appl.session.next_steps import after_show
 from appl.tracing import Attempt, RecordedCall, ToolUse, Trace
 from appl.tracing.explaining import steps
 from appl.tracing.explaining.run_summary import Summary
