@@ -89,18 +89,16 @@ class Sampling:
         It is made once per object: use one ``Sampling`` for many requests with the same options.
         """
         if self._canonical is None:
-            object.__setattr__(self, "_canonical", canonical(self._fields_set()))
+            fields_set = {
+                name: dict(value) if name == "extra" else value
+                for name in self.__slots__
+                if name != "_canonical"
+                and (value := getattr(self, name)) is not None
+                and value not in ((), "")
+            }
+            object.__setattr__(self, "_canonical", canonical(fields_set))
         assert self._canonical is not None
         return self._canonical
-
-    def _fields_set(self) -> dict[str, object]:
-        return {
-            name: dict(value) if name == "extra" else value
-            for name in self.__slots__
-            if name != "_canonical"
-            and (value := getattr(self, name)) is not None
-            and value not in ((), "")
-        }
 
 
 NUMBERS = frozenset(

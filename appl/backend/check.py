@@ -248,16 +248,12 @@ def _sample(sample: object) -> None:
     if sample.reasoning is not None:
         text_in(sample.reasoning, "reasoning")
     for call in sample.tool_calls:
-        _tool_call(call)
+        if not isinstance(call, ToolCall):
+            raise WrongField(f"a tool call must be a ToolCall, got {type(call).__name__}")
+        for name in ("id", "name", "arguments"):
+            text_in(getattr(call, name), f"{name} of a tool call")
     for token in sample.logprobs or ():
         _logprob(token)
-
-
-def _tool_call(call: object) -> None:
-    if not isinstance(call, ToolCall):
-        raise WrongField(f"a tool call must be a ToolCall, got {type(call).__name__}")
-    for name in ("id", "name", "arguments"):
-        text_in(getattr(call, name), f"{name} of a tool call")
 
 
 def _logprob(token: object) -> None:

@@ -29,13 +29,12 @@ else:
         {
             "backend_setup": "choose",
             "linked_run": "linked",
-            "naming": "nameable",
+            "naming": "check nameable",
+            "process": "process_run",
             "replaying": "replayed",
             "rerunning": "predicted rerun",
             "resume": "resumed",
-            "script_run": "process_run",
             "session": "Session make_session record",
-            "settings_check": "check",
         },
     )
 
