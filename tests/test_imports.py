@@ -312,6 +312,7 @@ MAY_LATE = {
     "session": [
         *("backend.price", "config", "parts.control", "runtime.answers", "runtime.nested"),
         *("tracing", "tracing.format", "tracing.keeping", "tracing.reading"),
+        *("tracing.recording.secret", "tracing.replaying"),
     ],
     "tracing.reading": ["tracing.tape.reading"],
     "tracing.viewer": ["parts.evaluation"],

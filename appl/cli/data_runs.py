@@ -26,6 +26,7 @@ from appl.tracing.replaying.ancestry import with_ancestors
 from appl.tracing.replaying.rerunner import Rerunner
 
 _R = TypeVar("_R")
+_SAME = ("file", "function", "directory")
 
 
 def earlier(entry: Entry, home: str | None) -> Rerunner | None:
@@ -38,7 +39,11 @@ def earlier(entry: Entry, home: str | None) -> Rerunner | None:
         try:
             head = first_record(path)
             recorded = head.get("entry") if head is not None else None
-            if not isinstance(recorded, Mapping) or not _is_same(recorded, wanted):
+            if not isinstance(recorded, Mapping):
+                continue
+            same = all(recorded.get(name) == wanted[name] for name in _SAME)
+            then, now = recorded.get("argv"), wanted["argv"]
+            if not same or list(then or ())[:1] != list(now or ())[:1]:  # type: ignore[call-overload]
                 continue
             trace = Trace.open(path, home=config.home)
         except (TraceError, OSError):
@@ -46,13 +51,6 @@ def earlier(entry: Entry, home: str | None) -> Rerunner | None:
         if trace.state != "running" and is_own(path):
             return Rerunner(with_ancestors(trace, config.home))
     return None
-
-
-def _is_same(recorded: Mapping[str, object], wanted: Mapping[str, object]) -> bool:
-    """True if both run the same function."""
-    same = all(recorded.get(name) == wanted[name] for name in ("file", "function", "directory"))
-    then, now = recorded.get("argv"), wanted["argv"]
-    return same and list(then or ())[:1] == list(now or ())[:1]  # type: ignore[call-overload]
 
 
 def performed(

@@ -35,7 +35,7 @@ from appl.errors import (
     SourceUnavailable,
     TraceError,
 )
-from appl.session.process import users_threads
+from appl.session.deferred_close import users_threads
 from appl.session.session import Session, shown
 from appl.tracing.recording.secret import Masker
 
@@ -111,11 +111,7 @@ def _tell_run(error: BaseException, session: Session, counts: Counts | None) -> 
         return
     if counts and counts.started:
         say_next(session.resume_line())
-    _tell_of_threads()
-
-
-def _tell_of_threads() -> None:
-    """Name a thread of the program that goes on: Python waits for it before it exits."""
+    # A thread of the program that goes on is named: Python waits for it before it exits.
     until = time.monotonic() + _PATIENCE_S
     for thread in users_threads():
         thread.join(max(0.0, until - time.monotonic()))

@@ -172,7 +172,7 @@ class Session:
         if self.run.over:
             self.close()
         else:
-            from appl.session.process import close_when_over  # few runs outlive their block
+            from appl.session.deferred_close import close_when_over  # few runs outlive their block
 
             close_when_over(self)
 
