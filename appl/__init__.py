@@ -207,7 +207,7 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         value = importlib.import_module(f"appl.{name}")
     elif name == "__version__":
-        value = importlib.import_module("appl.base.version").version()
+        value = importlib.import_module("appl.base.packages").version()
     else:
         value = importlib.import_module("appl.parts.compat").value_of(name, __all__)
     globals()[name] = value

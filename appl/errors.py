@@ -59,7 +59,6 @@ RunWaiting                   (BaseException) the run ends, and goes on when it m
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -434,6 +433,8 @@ def nearest(word: str, words: Iterable[str], cutoff: float = 0.5) -> str:
 
     *cutoff* is the required similarity, from 0 to 1.
     """
+    import difflib  # only a mistake needs it
+
     matches = difflib.get_close_matches(word, list(words), n=1, cutoff=cutoff)
     return f"; did you mean {matches[0]!r}?" if matches else ""
 

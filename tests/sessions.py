@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 from appl.config import Config
 from appl.session import Session, make_session
-from appl.session.blocks import block
-from appl.session.session import tell
+from appl.session.session import block, tell
 from appl.testing import Run
 
 

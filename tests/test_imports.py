@@ -27,7 +27,7 @@ MAY = {
     "base": ["errors"],
     "parts": ["errors"],
     "prompt": ["errors", "base"],
-    "backend": ["prompt", "errors"],
+    "backend": ["prompt", "base", "errors"],
     "backend.check": ["prompt", "backend", "errors"],
     "backend.http": ["prompt", "backend.check", "errors"],
     "backend.price": ["prompt", "backend", "errors"],
@@ -317,6 +317,7 @@ MAY_LATE = {
     "session": [
         *("backend.price", "config", "parts.control", "runtime.answers", "runtime.nested"),
         *("tracing", "tracing.format", "tracing.keeping", "tracing.reading"),
+        *("tracing.recording.secret", "tracing.replaying"),
     ],
     "tracing.reading": ["tracing.tape.reading"],
     "tracing.viewer": ["parts.evaluation"],
@@ -354,6 +355,7 @@ BY_NAME = {
     *("appl/cli/commands.py", "appl/cli/trace/export.py"),  # a table of commands, or of forms
     *(
         "appl/backend/__init__.py",
+        "appl/base/packages.py",
         "appl/cli/target.py",
         "appl/session/redacting.py",
     ),  # the user's code
@@ -665,3 +667,25 @@ def test_import_takes_at_most_150_ms() -> None:
     costs = [seconds(PROGRAM) - seconds("pass") for _ in range(7)]
     print(f"import: {1000 * statistics.median(costs):.0f} ms of CPU")
     assert statistics.median(costs) <= 0.150
+
+
+def test_an_import_loads_no_event_loop() -> None:
+    found = loaded("from appl import gen, ppl")
+    assert not found & {"asyncio", "difflib", "logging", "ssl", "subprocess", "sysconfig"}
+
+
+def test_a_recorded_run_of_one_call_loads_no_reader_and_no_slow_library(tmp_path: Path) -> None:
+    """Two runs: the second finds that of the first, which has finished."""
+    (tmp_path / "p.py").write_text(
+        "from appl import gen, ppl\n@ppl\ndef main():\n    'Hello'\n    return str(gen())\n"
+    )
+    words = ["run", str(tmp_path / "p.py"), "--backend", "appl.testing:Echo", "--quiet"]
+    code = (
+        f"import os; os.environ['APPL_HOME'] = {str(tmp_path)!r}\n"
+        "from appl.cli import main\n"
+        f"assert main({words}) == 0 == main({words})"
+    )
+    found = loaded(code)
+    assert "appl.tracing.recording.recorder" in found
+    assert not found & {"email", "html", "importlib.metadata", "pydantic_core", "zipfile"}
+    assert not found & {"appl.tracing.reading.trace", "appl.tracing.replaying", "appl.parts.compat"}

@@ -70,7 +70,7 @@ LISTED = {
         "_whole float": "it has digits", "number_in float": NUMBER, "count_of int": NUMBER,
     },
     "appl/backend/http.py": dict.fromkeys(
-        ["_milliseconds float", "_moment float", "_duration float", "_in_body float", "_status_in int"],
+        ["retry_after float", "_moment float", "_duration float", "_in_body float", "_status_in int"],
         "a pattern has let only digits and a point through",
     ),
     "appl/prompt/escapes.py": {"EscapedRow.__init__ int": "a pattern has let few digits through"},

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -26,19 +24,17 @@ from typing import (
     runtime_checkable,
 )
 
+from appl.base.packages import Declared, declared
 from appl.errors import BackendNotFound, ConfigError, MissingExtra, Unsupported, nearest
 from appl.prompt.digest import digest_of
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from appl.backend.price import Priced
     from appl.backend.tokens import SampleTokens
     from appl.prompt.message import Messages, ToolCall
     from appl.prompt.provider_fields import ProviderFields
 
 GROUP = "appl.backends"
-_METADATA = (".dist-info", ".egg-info")
 GREEDY, UNCONDITIONAL = "greedy_token_selection", "unconditional_likelihood_normalized"
 """Ways of choosing by log-probability, for backends with the feature ``choice_methods``."""
 
@@ -93,18 +89,16 @@ class Sampling:
         It is made once per object: use one ``Sampling`` for many requests with the same options.
         """
         if self._canonical is None:
-            object.__setattr__(self, "_canonical", canonical(self._fields_set()))
+            fields_set = {
+                name: dict(value) if name == "extra" else value
+                for name in self.__slots__
+                if name != "_canonical"
+                and (value := getattr(self, name)) is not None
+                and value not in ((), "")
+            }
+            object.__setattr__(self, "_canonical", canonical(fields_set))
         assert self._canonical is not None
         return self._canonical
-
-    def _fields_set(self) -> dict[str, object]:
-        return {
-            name: dict(value) if name == "extra" else value
-            for name in self.__slots__
-            if name != "_canonical"
-            and (value := getattr(self, name)) is not None
-            and value not in ((), "")
-        }
 
 
 NUMBERS = frozenset(
@@ -516,41 +510,12 @@ def check_provider_fields(
             )
 
 
-def installed() -> Mapping[str, EntryPoint]:
+def installed() -> Mapping[str, Declared]:
     """The backends that installed packages declare, by name.
 
     The same mapping comes back until a package is installed or removed.
     """
-    return _declared(tuple([(place, _packages(place)) for place in sys.path]))
-
-
-@lru_cache(maxsize=1)
-def _declared(places: tuple[tuple[str, tuple[str, ...]], ...]) -> Mapping[str, EntryPoint]:
-    """Read what all packages in *places* declare.
-
-    This takes milliseconds, and a run asks several times. It is read again when a package was
-    installed or removed, or the import path is another.
-    """
-    from importlib import metadata  # 20 ms that `import appl` must not cost
-
-    points = metadata.entry_points(group=GROUP)
-    return MappingProxyType({point.name: point for point in points})
-
-
-def _packages(place: str) -> tuple[str, ...]:
-    try:
-        changed = os.stat(place or ".")
-        return _packages_as_of(place, changed.st_mtime_ns)
-    except OSError:
-        return ()
-
-
-@lru_cache(maxsize=64)
-def _packages_as_of(place: str, changed_ns: int) -> tuple[str, ...]:
-    """The folders of metadata in *place*, which is listed again when it has changed."""
-    return tuple(
-        sorted(folder.name for folder in Path(place).iterdir() if folder.suffix in _METADATA)
-    )
+    return declared(GROUP)
 
 
 def load(name: str, settings: Mapping[str, object] | None = None) -> Backend:
@@ -617,7 +582,7 @@ def _check_protocol(name: str, backend: object, wanted: Sequence[str]) -> None:
         )
 
 
-def _imported(name: str, point: EntryPoint) -> Callable[..., Any]:
+def _imported(name: str, point: Declared) -> Callable[..., Any]:
     """The factory of the installed backend *name*. Raises ``BackendNotFound``."""
     try:
         return cast(Callable[..., Any], point.load())

@@ -81,7 +81,11 @@ def error_of_payload(
     *payload* is the value of ``error``, or the object that holds it. Its code decides what it is,
     or else its words; where neither is known, the server failed inside.
     """
-    status = _status_in(payload) or _status_by_words(_text(payload)[:ERROR_BYTES])
+    status = _status_in(payload)
+    if status is None:
+        text = _text(payload)[:ERROR_BYTES]
+        statuses = ((_NO_MONEY, 402), (_BUSY, 429), (_TOO_LONG, 400), (_KEY, 400))
+        status = next((code for words, code in statuses if words.search(text)), 500)
     return errors_of_http(status, headers or {}, payload, server, secrets=secrets)
 
 
@@ -212,18 +216,20 @@ def retry_after(headers: Headers, body: str = "", now: float | None = None) -> f
     """
     at = time.time() if now is None else now
     fields = {name.lower(): value.strip() for name, value in headers.items()}
-    wait = _milliseconds(fields.get("retry-after-ms", ""))
+    wait, millis = None, fields.get("retry-after-ms", "")
+    if re.fullmatch(r"\d{1,12}(\.\d+)?", millis):
+        wait = float(millis) / 1000
     if wait is None:
         wait = _moment(fields.get("retry-after", ""), at)
     if wait is None:
-        wait = _reset(fields, at)
+        resets = {name: _moment(fields[name], at) for name in fields if _RESET.fullmatch(name)}
+        waits = {name: each for name, each in resets.items() if each is not None}
+        limits = {name: fields.get(name.replace("reset", "remaining"), "") for name in waits}
+        spent = [waits[name] for name, rest in limits.items() if rest in ("0", "0.0")]
+        wait = max(spent or waits.values(), default=None)
     if wait is None:
         wait = _in_body(body)
     return wait if wait is None else max(0.0, wait)
-
-
-def _milliseconds(text: str) -> float | None:
-    return float(text) / 1000 if re.fullmatch(r"\d{1,12}(\.\d+)?", text) else None
 
 
 def _moment(text: str, now: float) -> float | None:
@@ -235,8 +241,14 @@ def _moment(text: str, now: float) -> float | None:
         return number - now if abs(number) >= _EPOCH else number
     if re.fullmatch(rf"(?:{_DURATION.pattern}\s*)+", text):
         return _duration(text)
-    date = _date(text)
-    return date.timestamp() - now if date is not None else None
+    for read in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            date = read(text)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            continue
+        date = date if date.tzinfo is not None else date.replace(tzinfo=UTC)
+        return date.timestamp() - now
+    return None
 
 
 def _duration(text: str) -> float:
@@ -244,30 +256,9 @@ def _duration(text: str) -> float:
     return sum(float(n) * (_SECONDS.get(unit[:2]) or _SECONDS[unit[0]]) for n, unit in pairs)
 
 
-def _date(text: str) -> datetime | None:
-    for read in (parsedate_to_datetime, datetime.fromisoformat):
-        try:
-            date = read(text)
-        except (ValueError, TypeError, IndexError, OverflowError):
-            continue
-        return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
-    return None
-
-
 _RESET = re.compile(
     r"(?:x-ratelimit-reset(?:-\w+)*|anthropic-ratelimit-[\w-]+-reset|(?:x-)?ratelimit-reset)"
 )
-
-
-def _reset(headers: Headers, now: float) -> float | None:
-    resets = {name: _moment(headers[name], now) for name in headers if _RESET.fullmatch(name)}
-    waits = {name: wait for name, wait in resets.items() if wait is not None}
-    spent = [w for name, w in waits.items() if _is_spent(headers, name)]
-    return max(spent or waits.values(), default=None)
-
-
-def _is_spent(headers: Headers, reset: str) -> bool:
-    return headers.get(reset.replace("reset", "remaining"), "") in ("0", "0.0")
 
 
 def _in_body(body: str) -> float | None:
@@ -320,20 +311,17 @@ def _meaning(status: int, body: str, wait: float | None) -> _Meaning:
     if status in (429, 529):
         return BackendBusy, _retry_phrase(wait)
     if status in (408, 409, 425) or status >= 500:
-        return _failed_inside(status, body, wait)
+        if status == 500 and _NO_MEDIA.search(body):
+            advice = "say what is in images and sounds as text, or choose another model"
+            return BackendRefused, advice
+        if status in (501, 505):
+            return BackendRefused, "it does not have what was asked for: check the URL"
+        if status == 503 and (wait is not None or _BUSY.search(body)):
+            return BackendBusy, _retry_phrase(wait)
+        return BackendUnavailable, ""
     if status < 300:
         return MalformedResponse, ""
     return _refused(status, body)
-
-
-def _failed_inside(status: int, body: str, wait: float | None) -> _Meaning:
-    if status == 500 and _NO_MEDIA.search(body):
-        return BackendRefused, "say what is in images and sounds as text, or choose another model"
-    if status in (501, 505):
-        return BackendRefused, "it does not have what was asked for: check the URL"
-    if status == 503 and (wait is not None or _BUSY.search(body)):
-        return BackendBusy, _retry_phrase(wait)
-    return BackendUnavailable, ""
 
 
 def _refused(status: int, body: str) -> _Meaning:
@@ -386,14 +374,6 @@ def _status_in(payload: object) -> int | None:
         if isinstance(value, str) and value.lower() in _STATUS_OF:
             return _STATUS_OF[value.lower()]
     return None
-
-
-def _status_by_words(text: str) -> int:
-    """The HTTP status that the words of an error without a code would have."""
-    for words, status in ((_NO_MONEY, 402), (_BUSY, 429), (_TOO_LONG, 400), (_KEY, 400)):
-        if words.search(text):
-            return status
-    return 500
 
 
 # -- what is shown

@@ -275,32 +275,23 @@ def used_by(error: BaseException) -> Usage | None:
     ``NOTHING`` if no model can have worked on the request, because it was not sent, or turned away.
     ``None`` if nobody knows, so that anything up to its worst case may have to be paid.
     """
-    usage = _valid_usage(getattr(error, "usage", None))
-    if usage is not None:
-        return usage
-    return None if _may_have_worked(error) else NOTHING
+    usage = getattr(error, "usage", None)  # which may have been read from a file
+    if (
+        isinstance(usage, tuple | list)
+        and 3 <= len(usage) <= 5
+        and all(tokens is None or (isinstance(tokens, int) and tokens >= 0) for tokens in usage)
+    ):
+        return Usage(*usage)
+    if not isinstance(error, BackendError):
+        return None
+    if error.worked is not None:
+        return None if error.worked else NOTHING
+    if isinstance(error, BackendTimeout) and error.deadline == "connect":
+        return NOTHING
+    return NOTHING if isinstance(error, UNWORKED) else None
 
 
 NOTHING = Usage(0, 0, 0)
-
-
-def _valid_usage(usage: object) -> Usage | None:
-    """The *usage* that came with an error, which may have been read from a file."""
-    if not isinstance(usage, tuple | list) or not 3 <= len(usage) <= 5:
-        return None
-    if not all(tokens is None or (isinstance(tokens, int) and tokens >= 0) for tokens in usage):
-        return None
-    return Usage(*usage)
-
-
-def _may_have_worked(error: BaseException) -> bool:
-    if not isinstance(error, BackendError):
-        return True
-    if error.worked is not None:
-        return error.worked
-    if isinstance(error, BackendTimeout) and error.deadline == "connect":
-        return False
-    return not isinstance(error, UNWORKED)
 
 
 def _exact(name: str, price: float) -> int:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -135,18 +135,12 @@ def _table() -> Mapping[str, Any]:
 @cache
 def _row_for(seller: str, model: str) -> PriceRow | None:
     rows = _table()["models"]
-    for name in _spellings(model):
+    model = _TUNED.sub(r"\1", model)
+    for name in (model, _SNAPSHOT.sub("", model)):  # the most exact one first
         about = rows.get(f"{seller}/{name}")
         if about is not None:
             return _row(f"{seller}/{name}", about)
     return None
-
-
-def _spellings(model: str) -> Iterator[str]:
-    """The names under which *model* may have a row, the most exact one first."""
-    model = _TUNED.sub(r"\1", model)
-    yield model
-    yield _SNAPSHOT.sub("", model)
 
 
 def _row(name: str, about: Mapping[str, Any]) -> PriceRow:

@@ -16,7 +16,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 _TICK_S = 0.125
@@ -170,7 +170,7 @@ class Terminal:
         # the text layer above these bytes. The object itself stays the one that the program knows.
         for name in names:
             with contextlib.suppress(AttributeError, TypeError):
-                setattr(stream, name, _covering(by, stream, name, getattr(stream, name)))
+                setattr(stream, name, partial(by, stream, name, getattr(stream, name)))
                 self._covered.append((stream, name))
 
     def _writing(self, stream: Any, name: str, method: Callable[..., Any], *args: Any) -> Any:
@@ -208,7 +208,12 @@ class Terminal:
             return False
         if not self._drawn and time.monotonic() - self._wrote < _PAUSE_S:
             return False
-        return _is_ordinary(self._descriptor)
+        try:
+            flags = termios.tcgetattr(self._descriptor)[3]
+        except termios.error:
+            return True
+        # Else the terminal is in the hands of a line editor, an editor, or a password's.
+        return bool(flags & termios.ICANON and flags & termios.ECHO)
 
     def _rows(self, renderables: list[object]) -> list[str]:
         """*renderables* as rows that fit the terminal."""
@@ -250,27 +255,12 @@ class Terminal:
         self._end()
 
 
-def _covering(
-    by: Callable[..., Any], stream: Any, name: str, method: Callable[..., Any]
-) -> Callable[..., Any]:
-    return lambda *args: by(stream, name, method, *args)
-
-
 def _same_terminal(stream: Any, descriptor: int) -> bool:
     try:
         one, other = os.fstat(stream.fileno()), os.fstat(descriptor)
     except (AttributeError, OSError, ValueError):
         return False
     return stat.S_ISCHR(one.st_mode) and one.st_rdev == other.st_rdev
-
-
-def _is_ordinary(descriptor: int) -> bool:
-    """True if the terminal is not in the hands of a line editor, an editor, or a password's."""
-    try:
-        flags = termios.tcgetattr(descriptor)[3]
-    except termios.error:
-        return True
-    return bool(flags & termios.ICANON and flags & termios.ECHO)
 
 
 terminal = Terminal()

@@ -47,7 +47,9 @@ def shown(error: BaseException) -> list[TracebackType]:
     users = [i for i, entry in enumerate(entries) if not _is_hidden(_file(entry))]
     if is_full() or not any(is_ours(_file(entry)) for entry in entries):
         return entries
-    if _is_bug(error, entries[users[-1] + 1 :] if users else entries):
+    beyond = entries[users[-1] + 1 :] if users else entries
+    our_bug = beyond and not isinstance(error, _NO_BUG) and is_ours(_file(beyond[-1]))
+    if our_bug and not _raises(beyond[-1]):  # it arose in our code, and was not raised there
         return entries
     if not users:
         return []
@@ -95,13 +97,6 @@ def _file(entry: TracebackType) -> str:
 def _is_hidden(file: str) -> bool:
     """True if *file* is ours, or Python's machinery between us and the user."""
     return is_ours(file) or (file.startswith(_PYTHON) and "site-packages" not in file)
-
-
-def _is_bug(error: BaseException, beyond: list[TracebackType]) -> bool:
-    """True if *error* arose, and was not raised, in our code *beyond* the user's."""
-    if isinstance(error, _NO_BUG) or not beyond:
-        return False
-    return is_ours(_file(beyond[-1])) and not _raises(beyond[-1])
 
 
 _NO_BUG = (ApplError, KeyboardInterrupt, RecursionError, MemoryError)

@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from appl.base.version import version
+from appl.base.packages import version
 from appl.cli import exits
 from appl.cli.commands import LazyGroup, Options, appl_command, need_command, usage_lines
-from appl.cli.terminal import interrupted_stream, out, say
+from appl.cli.terminal import out, say
 
 __all__ = ["app", "main"]
 
@@ -78,21 +78,17 @@ def main(argv: list[str] | None = None) -> int:
 
             return int(completion.complete(app, instruction))
         code = invoked(sys.argv[1:] if argv is None else argv)
-    except BrokenPipeError:
-        return interrupted_stream()
+    except BrokenPipeError:  # the reader of stdout went away
+        with contextlib.suppress(Exception):
+            sys.stdout.close()
+        return exits.FAILED
     if argv is None:
-        _let_ctrl_c_kill()
+        # Everything is done, so Ctrl-C ends the process at once. Python would go on with the
+        # functions of ``atexit``, and report that one of them was broken off.
+        others = [thread for thread in threading.enumerate() if not thread.daemon][1:]
+        if not others and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
     return code
-
-
-def _let_ctrl_c_kill() -> None:
-    """Have Ctrl-C end the process at once, now that everything is done.
-
-    Python would go on with the functions of ``atexit``, and report that one of them was broken off.
-    """
-    others = [thread for thread in threading.enumerate() if not thread.daemon][1:]
-    if not others and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def invoked(words: list[str]) -> int:

@@ -47,7 +47,9 @@ def bind(
     if words and words[0] == "--":
         words = words[1:]
     if words and not words[0].startswith("-"):
-        raise UsageError(_unnamed(words[0], parameters))
+        flag = next((_flag(name) for name in parameters), "")
+        example = f"; write {flag} {shlex.quote(words[0])}" if flag else ""
+        raise UsageError(f"give arguments by name, as --name value; got {words[0]!r}{example}")
     values_given = _parsed(_command(function, parameters, common, prog), words)
     written = {
         name: "off" if values_given.get(_off(name)) else values_given.pop(_dest(name))
@@ -130,13 +132,6 @@ def _parsed(command: FunctionCommand, words: Sequence[str]) -> dict[str, Any]:
     except click.UsageError as error:
         raise UsageError(error.format_message()) from None
     return context.params
-
-
-def _unnamed(word: str, parameters: Parameters) -> str:
-    """The message about *word*, which stands where ``--name`` should."""
-    flag = next((_flag(name) for name in parameters), "")
-    example = f"; write {flag} {shlex.quote(word)}" if flag else ""
-    return f"give arguments by name, as --name value; got {word!r}{example}"
 
 
 def _unknown(command: FunctionCommand, word: str) -> str:
@@ -247,9 +242,13 @@ def _element(annotation: object) -> object:
 
 def _convert(name: str, annotation: object, raw: str | tuple[str, ...]) -> object:
     try:
-        if isinstance(raw, tuple):
-            return _many(annotation, raw)
-        return _one(annotation, raw)
+        if not isinstance(raw, tuple):
+            return _one(annotation, raw)
+        if len(raw) == 1 and raw[0].lstrip().startswith("["):
+            return _checked(annotation, raw[0])
+        items = [_one(_element(annotation), item) for item in raw]
+        make = get_origin(annotation) or annotation
+        return make(items) if make in (tuple, set, frozenset) else items
     except ValueError as error:
         shown = raw if isinstance(raw, str) else " ".join(raw)
         raise UsageError(
@@ -271,14 +270,6 @@ def _one(annotation: object, raw: str) -> object:
     if annotation is Any or (is_union and str in get_args(annotation)):
         return raw
     return _checked(annotation, raw)
-
-
-def _many(annotation: object, raw: tuple[str, ...]) -> object:
-    if len(raw) == 1 and raw[0].lstrip().startswith("["):
-        return _checked(annotation, raw[0])
-    items = [_one(_element(annotation), item) for item in raw]
-    make = get_origin(annotation) or annotation
-    return make(items) if make in (tuple, set, frozenset) else items
 
 
 def _checked(annotation: Any, raw: str) -> object:

@@ -16,7 +16,7 @@ from appl.compiler.lint import ALL_RULES, REFUSED, check_text
 from appl.compiler.rules import LintFinding
 from appl.config import load
 from appl.errors import ConfigError, nearest
-from appl.session.first_run import before_run
+from appl.session.next_steps import before_run
 
 _SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist", "venv"})
 _AUDIT = "Whether a program is the same again"
@@ -95,29 +95,23 @@ def command(options: Options) -> int:
         findings += _findings(file, options.select, options.ignore)
     _FORMATS["json" if options.json else options.format](findings, len(files))
     if not findings and not options.json and options.format == "text" and len(files) == 1:
-        _say_next(files[0])
+        with contextlib.suppress(ConfigError):  # a check needs no settings
+            say_next(before_run(files[0], load().home))
     return exits.FAILED if findings else exits.OK
-
-
-def _say_next(file: Path) -> None:
-    with contextlib.suppress(ConfigError):  # a check needs no settings
-        say_next(before_run(file, load().home))
 
 
 def _files(paths: Sequence[str]) -> Iterator[Path]:
     for name in paths:
         path = Path(name)
         if path.is_dir():
-            yield from sorted(file for file in path.rglob("*.py") if not _hidden(file, path))
+            for file in sorted(path.rglob("*.py")):
+                folders = file.relative_to(path).parts[:-1]
+                if not any(part.startswith(".") or part in _SKIPPED for part in folders):
+                    yield file
         elif path.is_file():
             yield path
         else:
             raise UsageError(f"there is no file or folder {name}")
-
-
-def _hidden(file: Path, root: Path) -> bool:
-    folders = file.relative_to(root).parts[:-1]
-    return any(part.startswith(".") or part in _SKIPPED for part in folders)
 
 
 def _findings(file: Path, select: Sequence[str], ignore: Sequence[str]) -> list[LintFinding]:

@@ -317,7 +317,16 @@ def usage_lines(error: click.UsageError) -> list[str]:
 
 def _problem(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
-        return f"there is no option {error.option_name}{_nearest_option(error)}"
+        hint, option = "", error.option_name
+        if error.ctx is not None:
+            params = error.ctx.command.get_params(error.ctx)
+            names = [name for param in params for name in param.opts]
+            letter = f"--{option[1:2].lower()}"
+            if option.startswith("--"):
+                hint = nearest(option, names)
+            else:
+                hint = nearest(letter, [name for name in names if name.startswith(letter)], 0.0)
+        return f"there is no option {option}{hint}"
     if isinstance(error, click.MissingParameter):
         path = error.ctx.command_path if error.ctx is not None else "appl"
         return f"{path} needs {_names(error.param)}"
@@ -326,17 +335,6 @@ def _problem(error: click.UsageError) -> str:
     if isinstance(error, click.BadOptionUsage):
         return f"{error.option_name} needs a value"
     return error.message
-
-
-def _nearest_option(error: click.NoSuchOption) -> str:
-    if error.ctx is None:
-        return ""
-    params = error.ctx.command.get_params(error.ctx)
-    names = [name for param in params for name in param.opts]
-    if error.option_name.startswith("--"):
-        return nearest(error.option_name, names)
-    letter = f"--{error.option_name[1:2].lower()}"
-    return nearest(letter, [name for name in names if name.startswith(letter)], 0.0)
 
 
 def _names(param: click.Parameter | None) -> str:

@@ -304,19 +304,14 @@ def _amounts(values: list[str]) -> dict[str, object]:
     for assignment in values:
         name, _, value = assignment.partition("=")
         try:
-            amounts[name] = None if value == "none" else _amount(name, value)
+            amounts[name] = None if value == "none" else _AMOUNTS[name](value)
+            if not 0 <= (amounts[name] or 0) < math.inf:
+                raise ValueError(value)
         except (KeyError, ValueError):
             raise UsageError(
                 f"write calls=N, tokens=N or cost=X (none for no limit), got {assignment!r}"
             ) from None
     return amounts
-
-
-def _amount(name: str, text: str) -> float:
-    amount = _AMOUNTS[name](text)
-    if not 0 <= amount < math.inf:
-        raise ValueError(text)
-    return amount
 
 
 def _budget_told(reply: Any) -> str:

@@ -14,13 +14,11 @@ from appl.cli.overrides import new_trace
 from appl.cli.terminal import to_stderr
 from appl.config import load as load_config
 from appl.errors import TraceError
-from appl.session.blocks import settled
 from appl.session.entry import Entry
-from appl.session.isolation import RECORDED
 from appl.session.ownership import is_own
 from appl.session.process import hosted, process_session
 from appl.session.rerunning import rerun_session
-from appl.session.session import Session, make_session
+from appl.session.session import RECORDED, Session, make_session, settled
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.runs import paths
 from appl.tracing.reading.trace import Trace
@@ -28,6 +26,7 @@ from appl.tracing.replaying.ancestry import with_ancestors
 from appl.tracing.replaying.rerunner import Rerunner
 
 _R = TypeVar("_R")
+_SAME = ("file", "function", "directory")
 
 
 def earlier(entry: Entry, home: str | None) -> Rerunner | None:
@@ -40,7 +39,11 @@ def earlier(entry: Entry, home: str | None) -> Rerunner | None:
         try:
             head = first_record(path)
             recorded = head.get("entry") if head is not None else None
-            if not isinstance(recorded, Mapping) or not _is_same(recorded, wanted):
+            if not isinstance(recorded, Mapping):
+                continue
+            same = all(recorded.get(name) == wanted[name] for name in _SAME)
+            then, now = recorded.get("argv"), wanted["argv"]
+            if not same or list(then or ())[:1] != list(now or ())[:1]:  # type: ignore[call-overload]
                 continue
             trace = Trace.open(path, home=config.home)
         except (TraceError, OSError):
@@ -48,13 +51,6 @@ def earlier(entry: Entry, home: str | None) -> Rerunner | None:
         if trace.state != "running" and is_own(path):
             return Rerunner(with_ancestors(trace, config.home))
     return None
-
-
-def _is_same(recorded: Mapping[str, object], wanted: Mapping[str, object]) -> bool:
-    """True if both run the same function."""
-    same = all(recorded.get(name) == wanted[name] for name in ("file", "function", "directory"))
-    then, now = recorded.get("argv"), wanted["argv"]
-    return same and list(then or ())[:1] == list(now or ())[:1]  # type: ignore[call-overload]
 
 
 def performed(

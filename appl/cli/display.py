@@ -307,7 +307,13 @@ class PlainDisplay(Display):
             self._answers.on_event(event)
             if self._answers.begun:
                 return
-        due = event.at >= self._next and not self._between(event) and not self.wants_chunks
+        due = event.at >= self._next and not self.wants_chunks
+        if due and isinstance(event, RunEnded | Warned):
+            due = False
+        elif due and isinstance(event, CallEnded | AttemptFailed):
+            # When a call has ended, a waiting one takes its place in a moment. If none does, a line
+            # is printed after the time of one more line.
+            due = not self.counts.present()[1] or event.at >= self._next + EVERY_NS
         if due or self._refused(event):
             self._next = self._next_refusal = event.at + EVERY_NS
             if not self._quiet:
@@ -318,17 +324,6 @@ class PlainDisplay(Display):
         if not isinstance(event, AttemptFailed) or event.at < self._next_refusal:
             return False
         return self.counts.refusals >= MANY or event.wait_s * 1e9 >= EVERY_NS
-
-    def _between(self, event: Event) -> bool:
-        """True if *event* is a poor moment for a line about the run.
-
-        When a call has ended, a waiting one takes its place in a moment. If none does, a line is
-        printed after the time of one more line.
-        """
-        if isinstance(event, RunEnded | Warned):
-            return True
-        ended = isinstance(event, CallEnded | AttemptFailed)
-        return ended and self.counts.present()[1] > 0 and event.at < self._next + EVERY_NS
 
 
 class LiveDisplay(Display):

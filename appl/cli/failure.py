@@ -68,7 +68,7 @@ def _waiting(error: BaseException, options: Options) -> RunWaiting | None:
 
 def _tell_waiting(waiting: RunWaiting, options: Options) -> int:
     """Tell the user what the run waits for, and how it goes on."""
-    from appl.session import waiting as words  # only a run that waits needs it
+    from appl.session import next_steps as words  # only a run that waits needs it
 
     session = options.session
     name = session.run_name() if session else options.recorded
@@ -111,11 +111,7 @@ def _tell_run(error: BaseException, session: Session, counts: Counts | None) -> 
         return
     if counts and counts.started:
         say_next(session.resume_line())
-    _tell_of_threads()
-
-
-def _tell_of_threads() -> None:
-    """Name a thread of the program that goes on: Python waits for it before it exits."""
+    # A thread of the program that goes on is named: Python waits for it before it exits.
     until = time.monotonic() + _PATIENCE_S
     for thread in users_threads():
         thread.join(max(0.0, until - time.monotonic()))

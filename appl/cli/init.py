@@ -73,12 +73,18 @@ def command(options: Options) -> None:
     """
     folder = Path(options.folder)
     provider = _provider()
-    _need_room(folder)
+    for name in _MADE:
+        if os.path.lexists(folder / name):
+            raise UsageError(
+                f"{folder / name} exists already, and nothing was written; choose another folder, "
+                "as in `appl init my-agent`"
+            )
     texts = {"hello.py": PROGRAM, ".gitignore": _IGNORED}
     if settings_for(folder.resolve()) is None:
         texts["ruff.toml"] = _RUFF
     written = _write(folder, texts)
-    _make_test(folder)
+    _appl(folder, "run", "hello.py", "--model", "embedded/embedded", "--temperature", "0")
+    _appl(folder, "trace", "export-test", "last", "-o", "test_hello.py")
     written += _write(folder, {"appl.toml": _settings(provider)})
     if options.json:
         files = [str(folder / name) for name in (*written, *_MADE[2:])]
@@ -98,16 +104,6 @@ def _model(provider: Provider | None) -> str:
     if provider is None:
         return "embedded"
     return f"{provider.backend}/{provider.prefix}{provider.example}"
-
-
-def _need_room(folder: Path) -> None:
-    """Raise ``UsageError`` if one of the files to write exists."""
-    for name in _MADE:
-        if os.path.lexists(folder / name):
-            raise UsageError(
-                f"{folder / name} exists already, and nothing was written; choose another folder, "
-                "as in `appl init my-agent`"
-            )
 
 
 def _settings(provider: Provider | None) -> str:
@@ -132,12 +128,6 @@ def _write(folder: Path, texts: dict[str, str]) -> list[str]:
     except OSError as error:
         raise write_error(error.filename or folder, error) from None
     return written
-
-
-def _make_test(folder: Path) -> None:
-    """Run the program with the embedded model, and make a test of the run."""
-    _appl(folder, "run", "hello.py", "--model", "embedded/embedded", "--temperature", "0")
-    _appl(folder, "trace", "export-test", "last", "-o", "test_hello.py")
 
 
 def _appl(folder: Path, *words: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
 from typing import Any, Protocol
 
 from appl.backend import offers, price_table
@@ -18,8 +17,7 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import columns, counted, print_found, say
 from appl.config import Config, load
 from appl.errors import BackendError, ConfigError
-from appl.session.backend_settings import EMBEDDED, backends
-from appl.session.backend_setup import Choice, make_backend
+from appl.session.backend_setup import EMBEDDED, Choice, backends, make_backend
 from appl.session.naming import (
     NameableModel,
     key_source,
@@ -58,8 +56,11 @@ def command(options: Options) -> None:
         )
     rows = columns([_HEAD, *(_row(model) for model in models)])
     print_found(options.json, [_data(model) for model in models], rows)
-    for line in () if options.json else _todo(models):
-        say(line)
+    if not options.json:
+        say(f"appl: prices are in {price_table.currency()}, of {price_table.date()}")
+        ready = [model.name for model in models if not missing(model) and model.model]
+        for name in [name for name in ready if not name.startswith("embedded")][:1]:
+            say(f"appl: try it: appl ask 'Hello' --model {name}")
 
 
 def listed(config: Config, words: tuple[str, ...], every: bool) -> list[NameableModel]:
@@ -67,7 +68,11 @@ def listed(config: Config, words: tuple[str, ...], every: bool) -> list[Nameable
     models = nameable(config)
     if words or every:
         names = {model.name for model in models} | {model.stands_for for model in models}
-        models += [model for model in _priced(config) if model.name not in names]
+        for name in price_table.names():  # of those that a known provider sells
+            is_own = name.startswith(("anthropic/", "openai/"))
+            model = named(name if is_own else f"litellm/{name}", config)
+            if model is not None and model.name not in names:
+                models.append(model)
     texts = [f"{model.name} {model.stands_for or ''}".casefold() for model in models]
     wanted = [word.casefold() for word in words]
     return [m for m, text in zip(models, texts, strict=True) if all(w in text for w in wanted)]
@@ -114,15 +119,6 @@ async def _asked(backend: Any) -> list[str]:
         await backend.aclose()
 
 
-def _priced(config: Config) -> Iterator[NameableModel]:
-    """The models of the price table that a known provider sells."""
-    for name in price_table.names():
-        is_own = name.startswith(("anthropic/", "openai/"))
-        model = named(name if is_own else f"litellm/{name}", config)
-        if model is not None:
-            yield model
-
-
 _HEAD = ("MODEL", "MEANS", "PRICE", "CONTEXT", "MISSING")
 
 
@@ -147,7 +143,8 @@ def missing(model: NameableModel) -> list[str]:
 
 
 def _data(model: NameableModel) -> dict[str, Any]:
-    row = price_table.row_of(_priced_name(model)) if model.model else None
+    head = "" if model.backend == "litellm" else f"{model.backend}/"
+    row = price_table.row_of(f"{head}{model.model}") if model.model else None
     price = None
     if row is not None:
         price = {"prompt": row.price.prompt, "answer": row.price.answer}
@@ -164,16 +161,3 @@ def _data(model: NameableModel) -> dict[str, Any]:
         "price": price,
         "context": model.context or (row.context if row is not None else None),
     }
-
-
-def _priced_name(model: NameableModel) -> str:
-    return str(model.model) if model.backend == "litellm" else f"{model.backend}/{model.model}"
-
-
-def _todo(models: list[NameableModel]) -> list[str]:
-    ready = [model.name for model in models if not missing(model) and model.model]
-    real = [name for name in ready if not name.startswith("embedded")]
-    lines = [f"appl: prices are in {price_table.currency()}, of {price_table.date()}"]
-    if real:
-        lines.append(f"appl: try it: appl ask 'Hello' --model {real[0]}")
-    return lines

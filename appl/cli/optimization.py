@@ -105,8 +105,10 @@ def command(given: Options) -> int:
     others = {name: value for name, value in settings_of(given).items() if name != "budget"}
 
     def optimized(current: Session) -> Optimization:
-        quiet = given.quiet or given.json
-        return _optimization(current, list(entry.argv), progress=False if quiet else None)
+        function = load(Target(_PLACE, _FUNCTION))
+        values, _ = bind(function, list(entry.argv), options(), "appl optimize")
+        values["progress"] = False if given.quiet or given.json else None
+        return cast("Optimization", call(current.run, function, values))
 
     found, current = performed(entry, rerunner, shower, given, others, optimized)
     if patch is not None and found.diff:
@@ -131,12 +133,6 @@ def _words(given: Options) -> list[str]:
         number = getattr(given, name)
         words += [f"--{name}={number}"] if number != usual else []
     return words
-
-
-def _optimization(current: Session, words: list[str], progress: bool | None) -> Optimization:
-    function = load(Target(_PLACE, _FUNCTION))
-    values, _ = bind(function, words, options(), "appl optimize")
-    return cast("Optimization", call(current.run, function, {**values, "progress": progress}))
 
 
 def _print(found: Optimization, current: Session, given: Options) -> None:

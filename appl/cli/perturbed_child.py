@@ -115,7 +115,12 @@ def _done(order: dict[str, Any]) -> dict[str, object]:
     program = RecordedProgram(**fields)
     counted, path = PlainDisplay(quiet=True), Path(order["trace"])
     if order["moved"]:
-        _move(*map(Path, order["moved"]))
+        # Modules below the first folder are imported from below the second, except appl itself.
+        old, new = map(Path, order["moved"])
+        own = {str(Path(__file__).parents[2]), *_backends()}
+        for number, entry in enumerate(sys.path):
+            if entry not in own and Path(entry).is_relative_to(old):
+                sys.path[number] = str(new / Path(entry).relative_to(old))
     value: object = None
     error: BaseException | None = None
     try:
@@ -132,14 +137,6 @@ def _done(order: dict[str, Any]) -> dict[str, object]:
         "calls": counted.counts.started,
         "diverged": isinstance(error, TraceError),
     }
-
-
-def _move(old: Path, new: Path) -> None:
-    """Import modules below *old* from below *new*, except appl itself."""
-    own = {str(Path(__file__).parents[2]), *_backends()}
-    for number, entry in enumerate(sys.path):
-        if entry not in own and Path(entry).is_relative_to(old):
-            sys.path[number] = str(new / Path(entry).relative_to(old))
 
 
 def _backends() -> list[str]:

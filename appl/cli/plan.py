@@ -342,23 +342,23 @@ def _site_data(site: CallSite) -> dict[str, object]:
 def _prefixes(root: Prefix, size: Callable[[str], int]) -> list[dict[str, object]]:
     """The tree as a list; each prefix refers to its parent by the parent's index."""
     todo: list[tuple[int | None, Prefix]] = [(None, child) for child in root.children.values()]
-    entries = []
+    entries = list[dict[str, object]]()
     for number, (parent, prefix) in enumerate(todo):  # which grows as it goes
-        entries.append({"id": number, "parent": parent, **_piece_data(prefix, size)})
+        piece = prefix.piece
+        assert piece is not None
+        entries.append(
+            {
+                "id": number,
+                "parent": parent,
+                "role": piece.role,
+                "text": piece.text,
+                "value": piece.label or None,
+                "line": piece.line,
+                "size": None if piece.text is None else size(piece.text),
+                "calls": prefix.calls(),
+                "computed": product(prefix.variants),
+                "sites": [f"{site.path}:{site.line}" for site in prefix.ends],
+            }
+        )
         todo += [(number, child) for child in prefix.children.values()]
     return entries
-
-
-def _piece_data(prefix: Prefix, size: Callable[[str], int]) -> dict[str, object]:
-    piece = prefix.piece
-    assert piece is not None
-    return {
-        "role": piece.role,
-        "text": piece.text,
-        "value": piece.label or None,
-        "line": piece.line,
-        "size": None if piece.text is None else size(piece.text),
-        "calls": prefix.calls(),
-        "computed": product(prefix.variants),
-        "sites": [f"{site.path}:{site.line}" for site in prefix.ends],
-    }

@@ -136,18 +136,13 @@ def command(options: Options) -> int:
             tell(f"appl: {counted(calls, 'call')} recorded; to be replayed {len(VARIATIONS)} times")
             continue
         if not difference.varied:
-            return _not_recorded(difference, options.json)
+            if options.json:
+                out(as_json({"replayable": None, "problem": difference.problem}, indent=2))
+            say(f"appl: the program fails when it is recorded: {difference.problem}")
+            return exits.USAGE if difference.problem.startswith(_USAGE) else exits.FAILED
         results.append(difference)
         tell(f"appl: {difference.varied}: {'differs' if difference.problem else 'the same'}")
     return _report(calls, results, options.json)
-
-
-def _not_recorded(result: ReplayResult, as_document: bool) -> int:
-    """Report that the recording failed and nothing can be replayed."""
-    if as_document:
-        out(as_json({"replayable": None, "problem": result.problem}, indent=2))
-    say(f"appl: the program fails when it is recorded: {result.problem}")
-    return exits.USAGE if result.problem.startswith(_USAGE) else exits.FAILED
 
 
 def _report(calls: int, results: list[ReplayResult], as_document: bool) -> int:

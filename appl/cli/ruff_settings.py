@@ -22,7 +22,17 @@ _ON, _OFF = ("select", "extend-select"), ("ignore", "extend-ignore")
 def changing_rules(folder: Path) -> tuple[str, ...]:
     """Those of ``CHANGING`` that ruff applies to files in *folder*."""
     settings = settings_for(folder.resolve())
-    return () if settings is None else tuple(rule for rule in CHANGING if _is_on(rule, settings[1]))
+    if settings is None:
+        return ()
+    table = settings[1]
+    lint = table.get("lint")
+    tables = [table, lint] if isinstance(lint, Mapping) else [table]
+    return tuple(  # a rule is on if the longest beginning of it that is named selects it
+        rule
+        for rule in CHANGING
+        if _longest(rule, tables, ("unfixable", "extend-unfixable")) < 0
+        and _longest(rule, tables, _ON) > _longest(rule, tables, _OFF)
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -45,14 +55,6 @@ def _table(path: Path) -> Mapping[str, Any] | None:
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
     return data if isinstance(data, Mapping) else None
-
-
-def _is_on(rule: str, table: Mapping[str, Any]) -> bool:
-    """True if the longest beginning of *rule* that is named selects it."""
-    lint = table.get("lint")
-    tables = [table, lint] if isinstance(lint, Mapping) else [table]
-    unfixable = _longest(rule, tables, ("unfixable", "extend-unfixable")) >= 0
-    return not unfixable and _longest(rule, tables, _ON) > _longest(rule, tables, _OFF)
 
 
 def _longest(rule: str, tables: list[Mapping[str, Any]], keys: tuple[str, ...]) -> int:

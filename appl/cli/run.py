@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from appl.cli.arguments import ProgramCommand, bind, help_text, merged, wants_help
 from appl.cli.commands import Options, appl_command
@@ -20,13 +21,13 @@ from appl.cli.target import Target, load, parse
 from appl.cli.terminal import out, print_value, say, say_next, to_stderr
 from appl.config import load as load_config
 from appl.runtime.concurrency.typed_input import replace_input
-from appl.session.blocks import settled
 from appl.session.entry import Entry, changed_files
 from appl.session.interrupted_run import broken_off
 from appl.session.process import hosted, process_session
-from appl.session.resume import resume_session
-from appl.session.session import Session, make_session, shown
-from appl.tracing.replaying.resumer import Resumer
+from appl.session.session import Session, make_session, settled, shown
+
+if TYPE_CHECKING:
+    from appl.tracing.replaying.resumer import Resumer
 
 
 @dataclass(slots=True)
@@ -98,6 +99,8 @@ def _session(plan: Invocation, shower: Display) -> Session:
     if config.trace and config.resume and path is None and not options.fresh:
         broken = broken_off(entry, config, shower.tell)
     if broken is not None:
+        from appl.tracing.replaying.resumer import Resumer  # most commands begin a run
+
         changed = changed_files(broken.header)
         if changed:  # it waits, and what it has asked is not asked twice
             names = ", ".join(shown(Path(name)) for name in changed)
@@ -121,6 +124,8 @@ def leave_batches(session: Session, options: Options) -> None:
 def _resumed(
     resumer: Resumer, overrides: dict[str, object], entry: Entry, shower: Display
 ) -> Session:
+    from appl.session.resume import resume_session  # most commands begin a run
+
     session = resume_session(resumer, overrides, entry=entry, instruments=[shower], say=shower.tell)
     path = shown(resumer.trace.path)
     shower.tell(f"appl: going on with {path}, where {there(resumer)}; --fresh starts anew")

@@ -42,8 +42,4 @@ run_options = combined(
 
 def options() -> list[click.Option]:
     """The options of ``appl run``, which may stand before or after the program."""
-    return options_of(click.command()(run_options(_no_action)))
-
-
-def _no_action() -> None:
-    """Do nothing: a command that is made for its options alone."""
+    return options_of(click.command()(run_options(lambda: None)))

@@ -8,7 +8,7 @@ from appl.cli.terminal import as_json, columns, out
 from appl.config import KEYS, load
 from appl.config.schedule import TABLES
 from appl.session.backend_setup import Choice, choose
-from appl.session.settings_check import check
+from appl.session.naming import check
 from appl.tracing.recording.secret import Masker
 
 

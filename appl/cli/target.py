@@ -88,23 +88,15 @@ def load(
     if not callable(member):
         raise UsageError(_missing(target, module))
     if to_call and isinstance(owner, type):
-        _need_no_object(target, owner)
+        name = target.function.rpartition(".")[2]
+        if isinstance(inspect.getattr_static(owner, name, None), FunctionType):
+            raise UsageError(
+                f"{target.function} is a method, which needs an object; write a function that "
+                f"makes one, as in `def main(...): return {owner.__name__}(...).{name}(...)`, and "
+                "name that"
+            )
     function: Callable[..., object] = member
     return function
-
-
-def load_module(target: Target) -> ModuleType:
-    """Import the target's module. Errors of the module pass through."""
-    return _from_file(Path(target.place)) if target.is_file else _by_name(target.place)
-
-
-def _need_no_object(target: Target, owner: type) -> None:
-    name = target.function.rpartition(".")[2]
-    if isinstance(inspect.getattr_static(owner, name, None), FunctionType):
-        raise UsageError(
-            f"{target.function} is a method, which needs an object; write a function that makes "
-            f"one, as in `def main(...): return {owner.__name__}(...).{name}(...)`, and name that"
-        )
 
 
 def _missing(target: Target, module: ModuleType) -> str:
@@ -142,7 +134,11 @@ class _UncachedLoader(SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
-def _from_file(path: Path) -> ModuleType:
+def load_module(target: Target) -> ModuleType:
+    """Import the target's module. Errors of the module pass through."""
+    if not target.is_file:
+        return _by_name(target.place)
+    path = Path(target.place)
     file = path.resolve()
     if file.is_dir():
         raise UsageError(f"{path} is a folder; write a program in it as file.py:function")

@@ -14,8 +14,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
-from appl.cli.exits import FAILED
-
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor, screen
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, …
@@ -156,6 +154,8 @@ def show(value: object) -> str:
     """*value* for a human reader: text as it is, lists line by line, data indented."""
     if value is None:
         return ""
+    if isinstance(value, str):
+        return term_safe(value)
     if isinstance(value, list | tuple | set | frozenset):
         return "\n".join(_item(item) for item in value)
     if (
@@ -197,13 +197,6 @@ def bytes_shown(size: int) -> str:
         value /= 1000
         del units[0]
     return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
-
-
-def interrupted_stream() -> int:
-    """Close stdout, whose reader went away; return the exit code."""
-    with contextlib.suppress(Exception):
-        sys.stdout.close()
-    return FAILED
 
 
 @contextlib.contextmanager

@@ -97,7 +97,10 @@ def _file_as_of(directory: str, home: str, states: object) -> SettingsFile | Non
 
 
 def _find(directory: str, home: str) -> SettingsFile | None:
-    for folder in _upward(Path(directory), Path(home)):
+    start, top = Path(directory), Path(home)
+    folders = [start, *start.parents]
+    tops = (i for i, each in enumerate(folders) if (each / ".git").exists() or each == top)
+    for folder in folders[: next(tops, 0) + 1]:
         for name in FILES:
             if not os.path.lexists(folder / name):
                 continue
@@ -107,11 +110,3 @@ def _find(directory: str, home: str) -> SettingsFile | None:
             if settings is not None:
                 return settings
     return None
-
-
-def _upward(directory: Path, home: Path) -> list[Path]:
-    folders = [directory, *directory.parents]
-    for depth, folder in enumerate(folders):
-        if (folder / ".git").exists() or folder == home:
-            return folders[: depth + 1]
-    return [directory]

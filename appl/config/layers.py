@@ -5,7 +5,6 @@ Invariant: an unknown key is an error, never ignored.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -34,6 +33,8 @@ _overrides: dict[str, object] = {}
 _changes = 0  # of the overrides
 TooLate = Callable[[str | None], None]
 _too_late: TooLate | None = None
+_last: tuple[SettingsFile | None, Mapping[bytes, bytes], int, Config] | None = None
+"""The settings that were read last, behind what they were read from."""
 
 
 class _Layers:
@@ -177,15 +178,6 @@ def load(
     file = find_file(directory)
     if overrides or environ is not None:
         return _read(file, os.environ if environ is None else environ, overrides)
-    return _cached_config(file)
-
-
-_last: tuple[SettingsFile | None, Mapping[bytes, bytes], int, Config] | None = None
-"""The settings that were read last, behind what they were read from."""
-
-
-def _cached_config(file: SettingsFile | None) -> Config:
-    """The settings of the process with those of *file*, read again if their sources changed."""
     global _last
     last, changes, variables = _last, _changes, ENVIRONMENT
     same = last is not None and last[0] is file and last[2] == changes and last[1] == variables
@@ -203,8 +195,28 @@ def _read(
 ) -> Config:
     layers = _Layers()
     if file is not None:
-        _from_file(layers, file)
-    _from_environment(layers, environ)
+        layers.take(file.table, str(file.path))
+        layers.refuse(_unapproved(file))
+        if "home" in file.table:  # a relative folder is meant from where the file lies
+            layers.values["home"] = file.path.parent / layers.values["home"]
+    variables = {PREFIX + key.upper(): key for key in KEYS}
+    for name, raw in environ.items():
+        if not raw:
+            continue  # compose files and CI matrices export variables without a value
+        if name in variables:
+            layers.put(variables[name], raw, name, name)
+        elif name == BUDGET:
+            pairs = (word.partition("=") for word in raw.split())
+            layers.take({"budget": {limit: amount for limit, _, amount in pairs}}, name)
+        elif name.startswith(PREFIX):  # misspelt, or of another program
+            import difflib
+
+            key = name.removeprefix(PREFIX).lower()
+            for close in difflib.get_close_matches(key, KEYS, n=1, cutoff=0.75):
+                meant = PREFIX + close.upper()
+                raise ConfigError(
+                    f"the environment variable {name} is not known; did you mean {meant!r}?"
+                )
     layers.take(_overrides, "appl.init", "appl.init({}=…)".format)
     layers.take(overrides, "argument", lambda key: "--" + key.replace("_", "-"))
     return layers.config()
@@ -254,38 +266,7 @@ def _merged(old: object, new: object) -> object:
     return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
 
 
-def _from_environment(layers: _Layers, environ: Mapping[str, str]) -> None:
-    variables = {PREFIX + key.upper(): key for key in KEYS}
-    for name, raw in environ.items():
-        if not raw:
-            continue  # compose files and CI matrices export variables without a value
-        if name in variables:
-            layers.put(variables[name], raw, name, name)
-        elif name == BUDGET:
-            pairs = (word.partition("=") for word in raw.split())
-            layers.take({"budget": {limit: amount for limit, _, amount in pairs}}, name)
-        elif name.startswith(PREFIX):
-            _slip(name.removeprefix(PREFIX).lower(), name)
-
-
-def _slip(key: str, written: str) -> None:
-    """Refuse a misspelt name. Variables of other programs may begin with APPL_ too."""
-    close = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.75)
-    if close:
-        meant = PREFIX + close[0].upper()
-        raise ConfigError(
-            f"the environment variable {written} is not known; did you mean {meant!r}?"
-        )
-
-
 def _unapproved(file: SettingsFile) -> Mapping[str, str]:
     from appl.config.trust import unapproved  # only settings of a file need approval
 
     return unapproved(file)
-
-
-def _from_file(layers: _Layers, file: SettingsFile) -> None:
-    layers.take(file.table, str(file.path))
-    layers.refuse(_unapproved(file))
-    if "home" in file.table:  # a relative folder is meant from where the file lies
-        layers.values["home"] = file.path.parent / layers.values["home"]

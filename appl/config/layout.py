@@ -32,23 +32,18 @@ _OF_BACKENDS = ("base_url", "api_key", "organization", "azure_endpoint", "header
 _VARIABLES = {"base_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY"}
 
 
-def _how(name: str, origin: str) -> str:
-    """The place for the setting *name* of a backend, for somebody who wrote it in *origin*."""
-    variable = f", or export {_VARIABLES[name]}=…" if name in _VARIABLES else ""
-    if origin in ("appl.init", "argument"):
-        return f'write appl.init(backends={{"openai": {{"{name}": …}}}}){variable}'
-    return f"write it below [backends.openai]{variable}"
-
-
 def check_keys(names: Iterable[str], origin: str, others: Iterable[str] = ()) -> None:
     """Refuse a name that is neither at the top nor among *others*. Raises ``ConfigError``."""
     keys = (*TOP, *others)
     for name in names:
         if name not in keys:
             if name in _OF_BACKENDS:
-                raise ConfigError(
-                    f"{origin}: {name} is a setting of a backend; {_how(name, origin)}"
-                )
+                how = "write it below [backends.openai]"
+                if origin in ("appl.init", "argument"):
+                    how = f'write appl.init(backends={{"openai": {{"{name}": …}}}})'
+                if name in _VARIABLES:
+                    how += f", or export {_VARIABLES[name]}=…"
+                raise ConfigError(f"{origin}: {name} is a setting of a backend; {how}")
             raise ConfigError(
                 f"{origin}: unknown key {name!r}{nearest(name, keys)} (known: {', '.join(keys)})"
             )

@@ -148,9 +148,18 @@ def _table(file: Path, data: bytes, own: bool) -> Mapping[str, object] | None:
     except RecursionError:
         raise ConfigError(f"{file} is nested too deeply") from None
     except ValueError as error:
-        place = "" if isinstance(error, _PLACED) else f"{_long_number(text)}"
+        place, long = "", re.search(r"[0-9_]{1000}", text)  # digits that Python does not read
+        if long is not None and not isinstance(error, _PLACED):
+            place = f":{text.count(chr(10), 0, long.start()) + 1}"
         raise ConfigError(f"{file}{place} is not valid {name}: {error}") from None
-    table = parsed if own else _of_pyproject(file, parsed)
+    table = parsed
+    if not own:  # tool.appl of pyproject.toml
+        tool = parsed.get("tool")
+        if isinstance(tool, list) and any(
+            isinstance(row, Mapping) and "appl" in row for row in tool
+        ):
+            raise ConfigError(f"{file}: tool must be a table for [tool.appl], and is an array")
+        table = tool.get("appl") if isinstance(tool, Mapping) else None
     if table is not None and not isinstance(table, Mapping):
         raise ConfigError(f"{file}: {'the settings' if own else 'tool.appl'} must be a table")
     return table
@@ -158,22 +167,6 @@ def _table(file: Path, data: bytes, own: bool) -> Mapping[str, object] | None:
 
 _PLACED = (tomllib.TOMLDecodeError, json.JSONDecodeError)
 """Errors that name the line."""
-
-
-def _long_number(text: str) -> str:
-    """``:LINE`` of the first number of thousands of digits, which Python does not read."""
-    match = re.search(r"[0-9_]{1000}", text)
-    return f":{text.count(chr(10), 0, match.start()) + 1}" if match else ""
-
-
-def _of_pyproject(file: Path, data: Any) -> object:
-    """The table ``tool.appl``; ``None`` if there is none."""
-    tool = data.get("tool")
-    if isinstance(tool, list) and any(
-        isinstance(each, Mapping) and "appl" in each for each in tool
-    ):
-        raise ConfigError(f"{file}: tool must be a table for [tool.appl], and is an array")
-    return tool.get("appl") if isinstance(tool, Mapping) else None
 
 
 def _toml(file: Path, text: str) -> object:

@@ -49,7 +49,14 @@ def _lines(text: str, suffix: str) -> Iterator[tuple[tuple[str, ...], int]]:
 
             yield from _of_yaml(compose(text), ())
         elif suffix == ".toml":
-            yield from _of_toml(text)
+            around: tuple[str, ...] = ()
+            for number, line in enumerate(text.splitlines(), 1):
+                header, key = _HEADER.match(line), _KEY.match(line)
+                if header is not None:
+                    around = _split(header[1])
+                    yield around, number
+                elif key is not None:
+                    yield (*around, *_split(key[1])), number
     except Exception:  # of YAML, which reads JSON too, but for tabs and some escapes
         return
 
@@ -61,17 +68,6 @@ def _of_yaml(node: Any, around: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
         path = (*around, str(key.value))
         yield path, key.start_mark.line + 1
         yield from _of_yaml(value, path)
-
-
-def _of_toml(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
-    around: tuple[str, ...] = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        header, key = _HEADER.match(line), _KEY.match(line)
-        if header is not None:
-            around = _split(header[1])
-            yield around, number
-        elif key is not None:
-            yield (*around, *_split(key[1])), number
 
 
 def _split(name: str) -> tuple[str, ...]:

@@ -90,7 +90,15 @@ def trusted_by(file: SettingsFile) -> str | None:
     """The reason why *file* is trusted: ``home``, ``APPL_TRUST``, ``approval`` or ``None``."""
     if file.path.parent == _home():
         return "home"
-    if any(file.path.is_relative_to(folder) for folder in _folders()):
+    words = [word for word in os.environ.get(VARIABLE, "").split(os.pathsep) if word]
+    folders = [Path(word).expanduser() for word in words]
+    for folder in folders:
+        if not folder.is_absolute():
+            raise ConfigError(
+                f"{VARIABLE} lists folders by their whole paths, separated by {os.pathsep!r}; got "
+                f"{str(folder)!r}"
+            )
+    if any(file.path.is_relative_to(folder.resolve()) for folder in folders):
         return VARIABLE
     return "approval" if read_private(_name(file)) is not None else None
 
@@ -132,19 +140,6 @@ def _home() -> Path | None:
         return Path.home().resolve()
     except (OSError, RuntimeError):
         return None
-
-
-def _folders() -> list[Path]:
-    """The folders that ``APPL_TRUST`` lists. Raises ``ConfigError``."""
-    words = [word for word in os.environ.get(VARIABLE, "").split(os.pathsep) if word]
-    folders = [Path(word).expanduser() for word in words]
-    for folder in folders:
-        if not folder.is_absolute():
-            raise ConfigError(
-                f"{VARIABLE} lists folders by their whole paths, separated by {os.pathsep!r}; got "
-                f"{str(folder)!r}"
-            )
-    return [folder.resolve() for folder in folders]
 
 
 # -- what users are shown

@@ -328,5 +328,7 @@ def marked(wrapper: Callable[..., object]) -> Callable[..., Any]:
     mark = getattr(inspect, "markcoroutinefunction", None)
     if mark is not None:
         return cast("Callable[..., Any]", mark(wrapper))
-    wrapper._is_coroutine = sys.modules["asyncio"].coroutines._is_coroutine  # type: ignore[attr-defined]
+    import asyncio  # only an async function needs it
+
+    wrapper._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
     return wrapper

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from asyncio import Task as AsyncTask, _get_running_loop
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol, cast
@@ -25,6 +24,7 @@ from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.world import Live
 
 if TYPE_CHECKING:
+    import asyncio
     from pathlib import Path
 
     from appl.backend import Profile
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from appl.runtime.run_services import Services
     from appl.runtime.scheduling.accounts import Account
     from appl.runtime.tools.offers import ToolMemory
+else:
+    from appl.base import deferred_asyncio as asyncio
 
 _PRUNE = 64
 
@@ -75,7 +77,7 @@ class FrameTree(Protocol):
     """The scopes of a run, as far as its frames need them: see ``ScopeTree``."""
 
     root: Frame
-    task: AsyncTask[object] | None
+    task: asyncio.Task[object] | None
     suspended: dict[Frame, None]
 
     def scope_tasks(self) -> None:
@@ -389,7 +391,7 @@ def here(content: Callable[..., str], *about: object, call: bool = True) -> Fram
     if frame is None or frame.parent is None:  # an outermost one
         run = frame.run if frame is not None else current()
         tree, task = run.tree, None
-        if _get_running_loop() is not None:
+        if asyncio._get_running_loop() is not None:
             tree.scope_tasks()
             task = task_here()
         in_fiber = frame is not None and type(getcurrent()) is Stack

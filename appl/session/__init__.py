@@ -13,30 +13,28 @@ from appl.base.lazy_names import names_of
 if TYPE_CHECKING:
     from appl.session.backend_setup import choose as choose
     from appl.session.linked_run import linked as linked
-    from appl.session.naming import nameable as nameable
+    from appl.session.naming import check as check, nameable as nameable
+    from appl.session.process import process_run as process_run
     from appl.session.replaying import replayed as replayed
     from appl.session.rerunning import predicted as predicted, rerun as rerun
     from appl.session.resume import resumed as resumed
-    from appl.session.script_run import process_run as process_run
     from appl.session.session import (
         Session as Session,
         make_session as make_session,
         record as record,
     )
-    from appl.session.settings_check import check as check
 else:
     __getattr__ = names_of(
         __name__,
         {
             "backend_setup": "choose",
             "linked_run": "linked",
-            "naming": "nameable",
+            "naming": "check nameable",
+            "process": "process_run",
             "replaying": "replayed",
             "rerunning": "predicted rerun",
             "resume": "resumed",
-            "script_run": "process_run",
             "session": "Session make_session record",
-            "settings_check": "check",
         },
     )
 

@@ -40,7 +40,18 @@ def add_answers(
             f"{path.stem} is open in a process that goes on: answer the question there, or stop it "
             "first"
         )
-    chosen = [(question_at(trace, address), text) for address, text in answers.items()]
+    questions = open_questions(trace)
+    chosen = []
+    for address, text in answers.items():
+        part = f"/{address.strip('/')}/"
+        matches = [question for question in questions if question.address == address] or [
+            question for question in questions if address and part in f"{question.address}/"
+        ]
+        if len(matches) != 1:
+            where = ", ".join(question.address for question in questions) or "nothing"
+            problem = "several places" if matches else "no open question"
+            raise NoSuchQuestion(f"{path.stem} has {problem} at {address!r}; open: {where}")
+        chosen.append((matches[0], text))
     values = [(question, checked(question, text)) for question, text in chosen]
     addition = Addition(trace, "answer", home=home, owner=recording_owner())
     for question, value in values:
@@ -49,24 +60,6 @@ def add_answers(
         addition.on_event(Observed(question.address, question.ordinal, ANSWERED, data, at))
     addition.close(WAITING)
     return [question for question, _ in values]
-
-
-def question_at(trace: Trace, address: str) -> RecordedQuestion:
-    """The open question at *address*, or the one whose address has it as a part.
-
-    Raises ``NoSuchQuestion``.
-    """
-    questions = open_questions(trace)
-    matches = [question for question in questions if question.address == address] or [
-        question
-        for question in questions
-        if address and f"/{address.strip('/')}/" in f"{question.address}/"
-    ]
-    if len(matches) == 1:
-        return matches[0]
-    where = ", ".join(question.address for question in questions) or "nothing"
-    problem = "several places" if matches else "no open question"
-    raise NoSuchQuestion(f"{trace.path.stem} has {problem} at {address!r}; open: {where}")
 
 
 def checked(question: RecordedQuestion, text: str) -> object:

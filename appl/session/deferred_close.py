@@ -22,12 +22,11 @@ from appl.runtime.concurrency.loop_thread import io_thread
 if TYPE_CHECKING:
     from appl.session.session import Session
 
-_lock = process_lock()
+_open_lock = process_lock()
 _open: dict[int, Session] = {}
 _closing: list[threading.Thread] = []
 _registered = False
 _LONGEST_S = 5.0
-_LOOK_S = 0.05
 
 
 def at_exit(action: Callable[[], None]) -> None:
@@ -49,15 +48,6 @@ def at_exit(action: Callable[[], None]) -> None:
         atexit.register(action)
 
 
-def join_users_threads() -> None:
-    """Wait for the threads that the user's code started, as Python does before it exits.
-
-    Threads of libraries, such as those of executors, may themselves wait for the end.
-    """
-    while running := users_threads():
-        running[0].join(_LOOK_S)
-
-
 def users_threads() -> list[threading.Thread]:
     """The threads that the user's code started, and that Python waits for before it exits."""
     return [thread for thread in threading.enumerate() if _is_users(thread)]
@@ -70,21 +60,18 @@ def _is_users(thread: threading.Thread) -> bool:
     while isinstance(work, functools.partial):
         work = work.func
     code = getattr(inspect.unwrap(work or type(thread).run), "__code__", None)
-    return code is not None and not is_library(code.co_filename) and not _waits_for_main(thread)
-
-
-def _waits_for_main(thread: threading.Thread) -> bool:
-    """True if *thread* itself waits for the end of the main thread."""
+    if code is None or is_library(code.co_filename):
+        return False
     for frame in stack_of(thread.ident):
         if frame.f_code is threading.Thread.join.__code__:
-            return frame.f_locals.get("self") is threading.main_thread()
-    return False
+            return frame.f_locals.get("self") is not threading.main_thread()
+    return True
 
 
 def close_when_over(session: Session) -> None:
     """Close *session* when its run is over."""
     global _registered
-    with _lock:
+    with _open_lock:
         _open[id(session)] = session
         if not _registered:
             _registered = True
@@ -104,7 +91,7 @@ def close_when_over(session: Session) -> None:
 
 
 def _close(session: Session) -> None:
-    with _lock:
+    with _open_lock:
         mine = _open.pop(id(session), None)
     if mine is not None:
         mine.close()

@@ -9,14 +9,14 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
-from appl.base.version import version
+from appl.base.packages import version
 from appl.prompt import digest_of, tagged
 from appl.prompt.command_words import shown_words
 from appl.tracing.format.codec import Plain
@@ -77,39 +77,29 @@ def _resolved(file: str, directory: str) -> str:
     return os.path.realpath(os.path.join(directory, file))
 
 
-def program_digests(entry: Entry) -> dict[str, str]:
-    """Digests of the entry's file and of the modules beside it."""
-    if entry.file is None:
-        return {}
-    files = _own_files(entry.file)
-    return Plain({file: tagged(digest) for file in files if (digest := _digest(file))})
-
-
 _modules: tuple[tuple[str, int, str], list[str]] | None = None
 """The files that were found last, and before them the entry's file, and how many modules there
 were and the last one: one that is imported later comes behind it."""
 
 
-def _own_files(entry_file: str) -> list[str]:
-    """The entry's file and those of the modules beside it, sorted."""
+def program_digests(entry: Entry) -> dict[str, str]:
+    """Digests of the entry's file and of the modules beside it."""
     global _modules
+    if entry.file is None:
+        return {}
     last, newest = _modules, ""
     with suppress(RuntimeError):  # another thread imports one just now
         newest = next(reversed(sys.modules))
-    state = entry_file, len(sys.modules), newest
+    state = entry.file, len(sys.modules), newest
     if last is None or last[0] != state:
-        last = _modules = state, _files_beside(entry_file, [*sys.modules.values()])
-    return last[1]
-
-
-def _files_beside(entry_file: str, modules: Iterable[object]) -> list[str]:
-    beside, files = f"{Path(entry_file).parent}{os.sep}", {entry_file}
-    for module in modules:
-        file = getattr(module, "__file__", None)
-        # Thousands of modules may be loaded: their paths are compared as texts.
-        if isinstance(file, str) and file.endswith(".py") and file.startswith(beside):
-            files.update({file} if os.sep not in file[len(beside) :] else ())
-    return sorted(files)[:_OWN_MODULES]
+        beside, files = f"{Path(entry.file).parent}{os.sep}", {entry.file}
+        for module in [*sys.modules.values()]:
+            file = getattr(module, "__file__", None)
+            # Thousands of modules may be loaded: their paths are compared as texts.
+            if isinstance(file, str) and file.endswith(".py") and file.startswith(beside):
+                files.update({file} if os.sep not in file[len(beside) :] else ())
+        last = _modules = state, sorted(files)[:_OWN_MODULES]
+    return Plain({file: tagged(digest) for file in last[1] if (digest := _digest(file))})
 
 
 def changed_files(header: Mapping[str, object]) -> list[str]:

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 from appl.errors import BudgetExceeded, ConfigError, TraceError
 from appl.session.entry import Entry, changed_files
-from appl.session.isolation import RECORDED
 from appl.session.ownership import require_own
+from appl.session.session import RECORDED
 from appl.tracing.format.codec import plain
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.runs import finished, paths
-from appl.tracing.reading.trace import Trace
 
 if TYPE_CHECKING:
     from appl.config import Config
     from appl.session.session import Tell
+    from appl.tracing.reading.trace import Trace
 
 RUN = "run"
 """The kind of the observation that a run of its own began; its value is where its trace is."""
@@ -48,6 +48,8 @@ def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
         changed = changed_files(head)
         if changed and not waits and not config.batch:
             return None
+        from appl.tracing.reading.trace import Trace  # most runs have finished
+
         trace = Trace.open(path, home=config.home)
     except (TraceError, OSError):
         return None
@@ -78,7 +80,11 @@ def _newest(entry: Entry, config: Config) -> tuple[Path, Mapping[str, object]] |
             continue
         head = _head(path)
         if head is not None and head.get("entry") == entry.as_data():
-            return (path, head) if _same_settings(head, config) else None
+            recorded = head.get("settings")
+            is_same = isinstance(recorded, Mapping) and all(
+                recorded.get(name) == plain(getattr(config, name)) for name in _COMPARED_SETTINGS
+            )
+            return (path, head) if is_same else None
     return None
 
 
@@ -87,13 +93,6 @@ def _head(path: Path) -> Mapping[str, object] | None:
         return first_record(path)
     except (TraceError, OSError):
         return None
-
-
-def _same_settings(head: Mapping[str, object], config: Config) -> bool:
-    recorded = head.get("settings")
-    return isinstance(recorded, Mapping) and all(
-        recorded.get(name) == plain(getattr(config, name)) for name in _COMPARED_SETTINGS
-    )
 
 
 def _has_batches(trace: Trace) -> bool:

@@ -11,14 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from appl.backend import Backend, Emit, Profile, Request, Response, installed
+from appl.backend import Backend, Emit, Profile, Request, Response
 from appl.config import Config
 from appl.errors import BackendError, ConfigError
 from appl.runtime.answers.models import Elsewhere
 from appl.runtime.world import Moment, World
-from appl.session.backend_settings import backends
-from appl.session.backend_setup import Choice, make_backend
-from appl.session.kept import memoized
+from appl.session.backend_setup import Choice, backends, make_backend, memoized
 from appl.tracing.format.record import profile_data, profile_from
 
 if TYPE_CHECKING:
@@ -41,14 +39,9 @@ class Names:
     meanings: Mapping[str, Elsewhere] = field(default_factory=dict)
 
 
-def names_now(config: Config, backends_now: object = None) -> Names:
-    """The names of a run that begins with *config*, while *backends_now* are installed."""
-    return _names(config, installed() if backends_now is None else backends_now)
-
-
 @memoized
-def _names(config: Config, known: object) -> Names:
-    """The names while the *known* backends are installed."""
+def names_now(config: Config, installed_backends: object) -> Names:
+    """The names of a run that begins with *config*, while *installed_backends* are installed."""
     return Names(frozenset(backends(config)))
 
 

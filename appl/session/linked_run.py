@@ -19,15 +19,13 @@ from appl.runtime.event import Observed
 from appl.runtime.frame import FrameRun, frame_in
 from appl.runtime.run import Run
 from appl.runtime.world import Moment
-from appl.session.blocks import RunBlock, block, settled
 from appl.session.entry import script
 from appl.session.interrupted_run import RUN
 from appl.session.ownership import is_own, require_own
 from appl.session.replaying import checked, replay_session
 from appl.session.rerunning import prediction_session, rerun_session
 from appl.session.resume import resume_session
-from appl.session.session import Session, make_session
-from appl.tracing.format.folders import runs_folder
+from appl.session.session import RunBlock, Session, block, make_session, settled
 from appl.tracing.reading.runs import SUFFIX
 from appl.tracing.reading.trace import Trace
 from appl.tracing.recording.recorder import new_path
@@ -136,16 +134,12 @@ def linked(
         return _recorded(link, trace.path, redact, overrides, noted=False)
     config = settings.load(overrides)
     if path is None and config.trace:
-        path = _new_path(config.home / "runs")
+        # A name that is known before the first call, and that no other run takes meanwhile.
+        path = new_path(script("api").program, config.home / "runs")
+        path = path.with_name(f"{path.stem}{secrets.token_hex(4)}{SUFFIX}")
     if isinstance(world, Rerunner) and (trace := link.recorded()) is not None:
         return _rerun(link, trace, path, overrides, world)
     return _recorded(link, path if config.trace else None, redact, overrides)
-
-
-def _new_path(folder: Path | None) -> Path:
-    """A name that is known before the run's first call, and that no other run takes meanwhile."""
-    path = new_path(script("api").program, folder or runs_folder())
-    return path.with_name(f"{path.stem}{secrets.token_hex(4)}{SUFFIX}")
 
 
 @block

@@ -19,16 +19,29 @@ Invariant: nothing here makes a backend, imports its library, or shows a key.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from appl.backend import Backend
 from appl.base.extras import EXTRAS, absent, advice
 from appl.config import Config, SecretSetting
-from appl.errors import MissingBackendExtra, ModelNotFound
-from appl.session.backend_settings import EMBEDDED, TYPE, backends
+from appl.errors import BackendNotFound, ConfigError, MissingBackendExtra, ModelNotFound
+from appl.session.backend_setup import (
+    EMBEDDED,
+    TYPE,
+    backends,
+    check_settings,
+    choose,
+    make_backend,
+    make_others,
+    models_of,
+    others_of,
+    profiles_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +111,17 @@ def locate(name: str, config: Config) -> Location | None:
     if slash and head in backends(config):
         return Location(head, rest or None)
     listing = next((at for at, table in config.backends.items() if _lists(table, name)), None)
-    return Location(listing, name) if listing is not None else _provided(name)
+    if listing is not None:
+        return Location(listing, name)
+    for provider in PROVIDERS:
+        if (bare := provider.bare(name)) is not None:
+            return Location(provider.backend, provider.prefix + bare, provider)
+    return None
 
 
 def _lists(table: Any, name: str) -> bool:
     models = table.get("models")
     return name == table.get("model") or (isinstance(models, list | tuple) and name in models)
-
-
-def _provided(name: str) -> Location | None:
-    for provider in PROVIDERS:
-        if (bare := provider.bare(name)) is not None:
-            return Location(provider.backend, provider.prefix + bare, provider)
-    return None
 
 
 def provider_of_backend(backend: str, config: Config) -> Provider | None:
@@ -139,7 +150,15 @@ def check_reachable(name: str, location: Location, config: Config, has_key: bool
     use = f"{name!r} is a model of {provider.title}, asked as {full!r}: the backend"
     key = "gen(api_key=...)" if has_key else key_source(provider, config)
     if key is None:
-        raise ModelNotFound(_without_key(name, full, provider))
+        missing = absent(provider.backend)
+        installs = f"pip install 'appl[{provider.backend}]'\n    " if missing else ""
+        raise ModelNotFound(
+            f"{name!r} is a model of {provider.title}, and there is no key for it; type\n    "
+            f"{installs}export {provider.variables[0]}=YOUR_KEY\n    "
+            f"then the same again ({name!r} is short for {full!r}"
+            + ("" if missing else f"; 'appl[{provider.backend}]' is installed")
+            + ")"
+        )
     if location.backend in EXTRAS and absent(location.backend):
         text = advice(location.backend, f"{use} {location.backend!r}")
         raise MissingBackendExtra(text, extra=location.backend)
@@ -151,16 +170,6 @@ def key_source(provider: Provider, config: Config) -> str | None:
     if any(key in config.backends.get(provider.backend, {}) for key in _OWN_KEY):
         return f"[backends.{provider.backend}]"
     return next((name for name in provider.variables if os.environ.get(name)), None)
-
-
-def _without_key(name: str, full: str, provider: Provider) -> str:
-    lines = [f"{name!r} is a model of {provider.title}, and there is no key for it; type"]
-    if absent(provider.backend):
-        lines.append(f"pip install 'appl[{provider.backend}]'")
-    lines.append(f"export {provider.variables[0]}=YOUR_KEY")
-    whole = f"then the same again ({name!r} is short for {full!r}"
-    installed_now = "" if absent(provider.backend) else f"; 'appl[{provider.backend}]' is installed"
-    return "\n    ".join([*lines, f"{whole}{installed_now})"])
 
 
 # -- what can be named
@@ -275,3 +284,47 @@ def _provider_of_name(backend: str, model: str | None, config: Config) -> Provid
         name = model or ""
         return next((p for p in PROVIDERS if name.startswith(p.prefix or f"{p.backend}/")), None)
     return provider_of_backend(backend, config)
+
+
+def check(config: Config) -> list[str]:
+    """Refuse a *config* whose first call would be refused.
+
+    The names of ``[models]`` are followed to models, all tables ``[backends.…]`` are compared with
+    the settings that those backends take, and the answering backend is made. Returns sentences
+    about what could not be checked. Raises ``ConfigError`` or ``BackendError``.
+    """
+    for name, table in config.backends.items():
+        check_settings(name, table)
+    choice = choose(config)
+    others_of(config, choice)
+    if not (config.models or config.backends or choice.is_chosen):
+        return []
+    try:
+        for value in config.backends.get(choice.backend, {}).values():
+            if isinstance(value, SecretSetting):
+                value.reveal()
+    except ConfigError as error:
+        return [f"{error}, so the backend {choice.backend!r} is not checked"]
+    try:
+        backend = make_backend(config, choice, 0)
+    except BackendNotFound as error:
+        if ":" not in choice.backend:
+            raise
+        return [f"{error}, so it is not checked"]  # a module beside the program, perhaps
+    made = make_others(config, choice, 0)
+    models = models_of(config, choice, backend.profile, profiles_of(made))
+    for name in config.models:
+        if models.answers(name):
+            models.resolve(name)
+    asyncio.run(_close([backend, *made.values()]))
+    return [
+        f"{error}, so the backend {name!r} is not checked"
+        for name, error in made.items()
+        if isinstance(error, Exception)
+    ]
+
+
+async def _close(backends: Iterable[Backend | Exception]) -> None:
+    for backend in backends:
+        if not isinstance(backend, Exception):
+            await backend.aclose()

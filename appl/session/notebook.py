@@ -5,7 +5,6 @@ Invariant: outside of a notebook's kernel, nothing is loaded and nothing is show
 
 from __future__ import annotations
 
-import html
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +44,8 @@ class _TraceLine:
 
 
 def _display(path: Path) -> None:
+    import html  # only the line of a cell needs it
+
     display = sys.modules["IPython"].display
     command = html.escape(f"!appl trace view {path}")
     display.display(

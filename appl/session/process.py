@@ -1,6 +1,7 @@
-"""The process's own run, for calls outside of every other run.
+"""The process's own run, for calls outside of every other run, and the end of the process.
 
-Invariant: its first call opens it, and it is closed once, when the process exits.
+Invariant: its first call opens it, and it is closed once, when the process exits. No key is in
+the settings that other processes get.
 """
 
 from __future__ import annotations
@@ -14,22 +15,18 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from appl import config as settings
-from appl.base import tracebacks
+from appl.base import error_hooks, tracebacks
 from appl.base.threads import process_lock
+from appl.config import Config
 from appl.errors import ConfigError
 from appl.runtime.concurrency.fiber import rest_if_daemon
-from appl.session.deferred_close import at_exit, join_users_threads
-from appl.session.exported_settings import exported
-from appl.session.isolation import BUDGET_ACCOUNT
-from appl.session.notebook import kernel_shell
-from appl.session.session import Session, tell
+from appl.runtime.run import Run
+from appl.session.deferred_close import at_exit, users_threads
+from appl.session.session import BUDGET_ACCOUNT, OUTER, RECORDED, Session, make_session, shown, tell
 from appl.tracing.recording.writer import sync_before_exit
-
-if TYPE_CHECKING:
-    from appl.runtime.run import Run
 
 _lock = process_lock(threading.RLock)
 _process: Session | None = None
@@ -37,6 +34,9 @@ _opener: Callable[[], Session] | None = None
 _exports: contextlib.ExitStack | None = None  # what is undone when the hosted program has ended
 _opening = False  # the opener runs, and may open nothing inside of what it opens
 _is_announced = False
+_LOOK_S = 0.05
+_LIMITS = ("concurrency", "home", "privacy", "trace")
+_BUDGET = "APPL_BUDGET"
 
 
 def process_session(script: Callable[[], Session] | None = None) -> Session:
@@ -133,26 +133,24 @@ def _refusing(run: Run, began: str) -> settings.TooLate:
         if call is None:
             run.refusal = ""
             return
+        from appl.session.notebook import kernel_shell  # few settings come too late
+
         at = "" if hosted else f" {_users_place()}"
+        remedy = "write it above that, at the top of the file"
+        if kernel_shell() is not None:
+            remedy = (
+                "restart the kernel and run it before the first call, or put the calls that it is "
+                "for into a block `with appl.record():`"
+            )
         message = (
             f"{call}{at} comes too late: this run began {began}, with the settings of then; "
-            f"{_remedy()}"
+            f"{remedy}"
         )
         if hosted:
             raise ConfigError(message)
         run.refusal = message
 
     return refuse
-
-
-def _remedy() -> str:
-    """The advice to a user whose settings come too late."""
-    if kernel_shell() is None:
-        return "write it above that, at the top of the file"
-    return (
-        "restart the kernel and run it before the first call, or put the calls that it is for into "
-        "a block `with appl.record():`"
-    )
 
 
 def _users_place() -> str:
@@ -200,7 +198,10 @@ def _close_process() -> None:
     try:
         failed = _unhandled()
         if failed is None:
-            join_users_threads()
+            # Python waits for the threads of the user's code before it exits. Those of libraries,
+            # such as those of executors, may themselves wait for the end.
+            while running := users_threads():
+                running[0].join(_LOOK_S)
     except BaseException as error:  # a Ctrl-C: the run is closed all the same
         late = error
     try:
@@ -242,9 +243,13 @@ def _tell_next(line: str | None) -> None:
 
 def _last_lines(session: Session) -> Iterator[str]:
     """The cost of the run, and after the first run in a folder the next command."""
-    cost = session.cost_line()
-    if cost is not None:
-        yield cost
+    recorder = session.recording.recorder if session.recording else None
+    if recorder is not None and (recorder.totals.cost or recorder.totals.cost_unknown):
+        from appl.backend.price import total  # few runs cost something
+
+        sums = recorder.totals
+        calls = "1 call" if sums.calls == 1 else f"{sums.calls} calls"
+        yield f"appl: {calls}, cost {total(sums.cost, sums.cost_unknown)}"
     failures = session.failures_line()
     if failures is not None:
         yield failures
@@ -281,13 +286,13 @@ def _die(error: BaseException) -> None:
 
 def _exit_as_waiting(session: Session) -> NoReturn:
     """Say what the run of *session* waits for, and exit with a code of its own."""
-    from appl.session import waiting  # only a run that waits needs it
+    from appl.session import next_steps  # only a run that waits needs it
 
     assert session.run.waiting is not None
     waits, name = session.run.waiting.waits, session.run_name()
-    for line in waiting.lines(waits, name, by_command=False):
+    for line in next_steps.lines(waits, name, by_command=False):
         tell(line)
-    _exit(waiting.EXIT_CODE)
+    _exit(next_steps.EXIT_CODE)
 
 
 def _exit(code: int) -> NoReturn:
@@ -306,3 +311,58 @@ def _exit(code: int) -> NoReturn:
         with contextlib.suppress(Exception):
             stream.flush()
     os._exit(code)
+
+
+@contextlib.contextmanager
+def exported(config: Config) -> Iterator[None]:
+    """A block in which processes that are started have the settings of *config*, but no keys.
+
+    These are the ones that affect requests, and those that were given on the command line.
+    """
+    named = (name for name in _LIMITS if config.origin(name).startswith("--"))
+    values = {name: getattr(config, name) for name in (*RECORDED, "seed", *named)}
+    present = {f"APPL_{name.upper()}": _written(v) for name, v in values.items() if v is not None}
+    if budget := config.schedule.get("budget"):
+        present[_BUDGET] = " ".join(f"{name}={amount}" for name, amount in budget.items())
+    before = {name: os.environ.get(name) for name in (*present, OUTER)}
+    os.environ.update(present)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _written(value: object) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def process_run() -> Run:
+    """The process's own run: that of a plain ``python file.py``, or of a hosted program.
+
+    The first call opens it; a plain program's is closed when the process exits.
+    """
+    return process_session(_script_session).run
+
+
+def _script_session() -> Session:
+    """A new run, or the one that the setting ``resume`` (``APPL_RESUME``) names."""
+    error_hooks.install()
+    config = settings.load()
+    if not isinstance(config.resume, str):
+        return make_session(config)
+    from appl.session.entry import script  # few programs go on with an earlier run
+    from appl.session.ownership import require_own
+    from appl.session.resume import resume_session
+    from appl.tracing.reading.runs import resolve
+    from appl.tracing.reading.trace import Trace
+    from appl.tracing.replaying.resumer import Resumer
+
+    path = resolve(config.resume, config.home)
+    require_own(path, False, f"write `appl trace resume {config.resume} --trust`")
+    session = resume_session(Resumer(Trace.open(path, home=config.home)), entry=script())
+    tell(f"appl: going on with {shown(path)}")
+    return session

@@ -21,8 +21,7 @@ from appl.runtime.scheduling.policy import (
     Retries,
 )
 from appl.runtime.scheduling.traffic import Traffic
-from appl.session.backend_settings import EMBEDDED, TYPE
-from appl.session.kept import memoized
+from appl.session.backend_setup import EMBEDDED, TYPE, memoized
 
 if TYPE_CHECKING:
     from appl.backend.price import Price

@@ -53,21 +53,15 @@ def _cover() -> None:
         _hold_back()
 
     signal.signal(signal.SIGTERM, asked)
-    if _was_called(theirs):
-        _hold_back()
-
-
-def _was_called(theirs: Any) -> bool:
-    """True if the signal came before the main thread was reached.
-
-    What other threads have it do is done where Python looks for signals: in *theirs*, too.
-    """
-    if getattr(getattr(theirs, "__self__", None), "should_exit", False):
-        return True
+    # The signal may have come before the main thread was reached. What other threads have it do is
+    # done where Python looks for signals: in the server's handler, too.
+    called = getattr(getattr(theirs, "__self__", None), "should_exit", False)
     frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code is not getattr(theirs, "__code__", None):
+    while frame is not None and not called:
+        called = frame.f_code is getattr(theirs, "__code__", None)
         frame = frame.f_back
-    return frame is not None
+    if called:
+        _hold_back()
 
 
 def _hold_back() -> None:

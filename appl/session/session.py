@@ -6,60 +6,89 @@ everything in the run has ended.
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import os
 import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from appl import config as settings
 from appl.backend import Backend, installed
 from appl.base import error_hooks, services
 from appl.base.shield import shielded
 from appl.config import Config
-from appl.errors import TraceWriteError
+from appl.errors import DivergenceError, TraceWriteError
+from appl.runtime.concurrency.fiber import loop_here
 from appl.runtime.event import Instrument, wants_chunks
-from appl.runtime.frame import enclosing_run
+from appl.runtime.frame import enclosing_run, isolated_run
+from appl.runtime.isolated import ISOLATED
 from appl.runtime.run import Run
 from appl.runtime.scheduling.dispatcher import BackendEndpoint
-from appl.runtime.world import Nobody, World
-from appl.session.backend_close import close_backend
+from appl.runtime.world import Live, Nobody, World
 from appl.session.backend_setup import (
     Choice,
     check_sampling,
     choose,
+    close_backend,
     make_backend,
     make_others,
+    memoized,
     models_of,
     profiles_of,
 )
-from appl.session.blocks import RunBlock, block
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
-from appl.session.isolation import BUDGET_ACCOUNT, OUTER, answering_run, outer_run
-from appl.session.kept import memoized
 from appl.session.late_backends import LateBackends, Names, names_now
 from appl.session.ownership import recording_owner
 from appl.session.recording import Recording
 from appl.session.scheduling import policy_of, traffic_of
 from appl.tracing.format.codec import Plain, plain
 from appl.tracing.format.record import profile_data
+from appl.tracing.recording.recorder import Recorder, new_path
 
 if TYPE_CHECKING:
     from appl.parts.batching.gathering import Gathering
     from appl.parts.control.server import ControlServer
     from appl.runtime.tools.offers import ToolMemory
+    from appl.runtime.world import World
     from appl.session.batched import BatchedBackends
     from appl.tracing.recording.privacy import Redact
     from appl.tracing.replaying.tally import Tally
-from appl.tracing.recording.recorder import Recorder, new_path
 
 Tell = Callable[[str], None]
+T = TypeVar("T")
+P = ParamSpec("P")
 _NAME_TRIES = 9
+_MANY = ("api", "served")
+"""Kinds of entries of which one process may have many runs."""
+_reported: set[str] = set()
+RECORDED = (
+    "model",
+    "backend",
+    "temperature",
+    "max_tokens",
+    "top_p",
+    "stop",
+    "backend_options",
+    "batch",
+)
+"""Settings that affect requests: the first run's values hold unless new ones are given."""
+
+_INSTEAD = (
+    "what is asked outside of the run is not in its record: have it return through "
+    "appl.observe(f, …) or a tool, whose results are recorded, or ask in the run itself"
+)
+OUTER = "APPL_OUTER"
+"""Set in the environment of the processes of a hosted program: the name of its run."""
+BUDGET_ACCOUNT = "APPL_BUDGET_ACCOUNT"
+"""Set in the environment of a hosted program's processes: the file with its budget's account."""
 
 
 def tell(line: str) -> None:
@@ -102,7 +131,7 @@ class Session:
 
     def next_line(self) -> str | None:
         """The suggestion after the first run in a folder; ``None`` after a resumed run."""
-        from appl.session.first_run import after_run  # only the command line shows it
+        from appl.session.next_steps import after_run  # only the command line shows it
 
         return after_run(self.path, self.config.home) if self.hints else None
 
@@ -129,17 +158,6 @@ class Session:
         if path is None:
             return None
         return path.stem if path.parent == self.config.home / "runs" else shown(path)
-
-    def cost_line(self) -> str | None:
-        """A line about the cost of the recorded run; ``None`` if nothing had to be paid."""
-        recorder = self.recording.recorder if self.recording else None
-        if recorder is None or not (recorder.totals.cost or recorder.totals.cost_unknown):
-            return None
-        from appl.backend.price import total  # few runs cost something
-
-        sums = recorder.totals
-        calls = "1 call" if sums.calls == 1 else f"{sums.calls} calls"
-        return f"appl: {calls}, cost {total(sums.cost, sums.cost_unknown)}"
 
     def start_control(self, say: Tell, recorder: Recorder | None) -> None:
         """Start the control server if the settings say so; by default, if the run is recorded."""
@@ -175,10 +193,17 @@ class Session:
                 if self.recording is not None:
                     self.recording.close()
         finally:
-            late = self._late_instances()
+            late = {}
+            if self.late is not None:
+                self.late.close()  # no more are made
+                late = self.late.instances
             for backend in (self.backend, *self.others.values(), *late.values()):
                 close_backend(backend)
-        self._tell_lost()
+        is_program = self.entry.kind not in _MANY and "pytest" not in sys.modules
+        if is_program and "serial" in vars(self.run):  # calls have waited for one another
+            line = self.run.serial.line(time.monotonic() - self.run.began)
+            if line:
+                self.run.reporter.tell(f"appl: {line}")
         if self.config.otel is not None and self.path is not None:
             from appl.session import span_export
 
@@ -189,21 +214,6 @@ class Session:
             from appl.tracing.keeping.automatic_removal import tidy
 
             tidy(self.config)
-
-    def _late_instances(self) -> Mapping[str, Backend]:
-        """The backends that were made at their first use; no more are made."""
-        if self.late is None:
-            return {}
-        self.late.close()
-        return self.late.instances
-
-    def _tell_lost(self) -> None:
-        """Report, at the end of a program, much time lost by calls that waited for one another."""
-        if self.entry.kind in _MANY or "pytest" in sys.modules or "serial" not in vars(self.run):
-            return  # the last one: nothing was noted
-        line = self.run.serial.line(time.monotonic() - self.run.began)
-        if line:
-            self.run.reporter.tell(f"appl: {line}")
 
 
 def make_session(
@@ -225,7 +235,10 @@ def make_session(
     the settings may name it. *names* resolve names for models, by default those of the settings.
     """
     config = config or settings.load()
-    _tell_notes(config, say)
+    for note in config.notes:  # settings that have no effect, once in a process
+        if note not in _reported:
+            _reported.add(note)
+            say(f"appl: {note}")
     if "fastapi.encoders" in sys.modules:
         from appl.session.web_answers import register  # only a program with FastAPI needs it
 
@@ -327,8 +340,31 @@ def make_session(
     if batched is not None:
         session.gathering = batched.gathering
         batched.gathering.serve(run, run.reporter.emit, recording.barrier)
-    session.origin = {**session.origin, **outer_run()}
+    if name := os.environ.get(OUTER):  # the run whose program has started this process
+        session.origin = {**session.origin, "outer": {"run": name, "address": None}}
     return session
+
+
+def answering_run() -> Run | None:
+    """The run whose backend answers runs that are opened inside of it, if such a run is open.
+
+    Raises ``DivergenceError`` where nobody may be asked: while a record answers.
+    """
+    run = isolated_run() or services.sessions().hosted_run()
+    if run is None or not cast("Run", run).is_isolated:
+        if ISOLATED in os.environ:
+            raise DivergenceError(
+                f"process {os.getpid()} was started by a program that {os.environ[ISOLATED]} "
+                f"answers, and may ask nobody\n  {_INSTEAD}"
+            )
+        return None
+    outer = cast("Run", run)
+    if type(outer.outside.world) is not Live:
+        raise DivergenceError(
+            f"a record answers the program of this process, and another run may ask nobody\n  "
+            f"{_INSTEAD}"
+        )
+    return outer
 
 
 def _tool_memory(home: Path) -> ToolMemory:
@@ -364,11 +400,14 @@ def _begin(
 ) -> Recorder | None:
     """Begin a run at its first call: report the answering model and the path of the trace."""
     late_backends = session.late is not None and session.late.instances  # named in the first call
-    if make is None and not (session.choice.is_chosen or late_backends) and _first_time(session):
-        say(
-            "appl: no model is configured, so the embedded one answers (a small test model); "
-            "`appl config` shows how to choose"
-        )
+    if make is None and not (session.choice.is_chosen or late_backends):
+        is_reported = session.entry.kind in _MANY and "embedded" in _reported
+        _reported.add("embedded")
+        if not is_reported:  # a program with many blocks is told once
+            say(
+                "appl: no model is configured, so the embedded one answers (a small test model); "
+                "`appl config` shows how to choose"
+            )
     if not session.config.trace:
         session.start_control(say, None)
         return None
@@ -389,26 +428,6 @@ def _begin(
     if make is None:
         say(f"appl: recording in {shown(recorder.path)}")
     return recorder
-
-
-_reported: set[str] = set()
-_MANY = ("api", "served")
-"""Kinds of entries of which one process may have many runs."""
-
-
-def _tell_notes(config: Config, say: Tell) -> None:
-    """Report, once in a process, settings that have no effect."""
-    for note in config.notes:
-        if note not in _reported:
-            _reported.add(note)
-            say(f"appl: {note}")
-
-
-def _first_time(session: Session) -> bool:
-    """True unless this program, with many blocks, was already told which model answers."""
-    is_reported = session.entry.kind in _MANY and "embedded" in _reported
-    _reported.add("embedded")
-    return not is_reported
 
 
 def _recorder(session: Session, path: Path | None, say: Tell, tries: int = _NAME_TRIES) -> Recorder:
@@ -502,6 +521,63 @@ def record(
         linked = services.sessions().linked(outer, where, redact, overrides)
         return cast("RunBlock[Session]", linked)
     return _recorded(where, redact, overrides)
+
+
+class RunBlock(Generic[T]):
+    """A context manager for a run and its surroundings, to be used once."""
+
+    def __init__(self, around: AbstractContextManager[tuple[Run, T]]) -> None:
+        self._around = around
+        self._stack, self._later = ExitStack(), AsyncExitStack()
+
+    def __enter__(self) -> T:
+        with ExitStack() as stack:
+            run, value = stack.enter_context(self._around)
+            stack.enter_context(run)
+            self._stack = stack.pop_all()
+        return value
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    async def __aenter__(self) -> T:
+        loop_here()
+        async with AsyncExitStack() as stack:
+            run, value = self._around.__enter__()
+            stack.push_async_exit(self._leave)
+            await stack.enter_async_context(run)
+            self._later = stack.pop_all()
+        return value
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._later.__aexit__(*error)
+
+    async def _leave(self, *error: Any) -> None:
+        await asyncio.to_thread(self._around.__exit__, *error)
+
+
+def block(around: Callable[P, Iterator[tuple[Run, T]]]) -> Callable[P, RunBlock[T]]:
+    """Turn a generator of a run and the block's value into a function that makes blocks."""
+    manager = contextmanager(around)
+
+    @functools.wraps(around)
+    def made(*args: P.args, **options: P.kwargs) -> RunBlock[T]:
+        return RunBlock(manager(*args, **options))
+
+    return made
+
+
+@contextmanager
+def settled(world: World) -> Iterator[None]:
+    """Raise the divergence of *world*, even if the program swallowed it or failed of it."""
+    try:
+        yield
+    except Exception:
+        if (difference := world.difference()) is not None:
+            raise difference from None
+        raise
+    if (difference := world.difference()) is not None:
+        raise difference
 
 
 @block

@@ -20,7 +20,7 @@ from appl.errors import ConfigError
 from appl.runtime.run import Run
 from appl.runtime.scheduling.accounts import Account, AccountState, Amounts
 from appl.runtime.scheduling.policy import Allowance
-from appl.session.isolation import BUDGET_ACCOUNT
+from appl.session.session import BUDGET_ACCOUNT
 
 _LIMITS, _ROW = struct.Struct("=3q"), struct.Struct("=7q")
 Limits = tuple[int | None, int | None, int | None]

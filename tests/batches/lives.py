@@ -19,7 +19,7 @@ from typing import Any
 from appl import config
 from appl.errors import InDoubtBatch, RunWaiting, TraceError
 from appl.session import Session, make_session, resumed
-from appl.session.blocks import block
+from appl.session.session import block
 from appl.testing import Event, Run
 from appl.tracing import Trace
 from tests.batches.programs import Kind, Shape

@@ -15,8 +15,8 @@ import pytest
 from appl import config
 from appl.backend import CountsTokens, PrefixCaching, offers
 from appl.errors import ConfigError
+from appl.session.backend_setup import memoized
 from appl.session.entry import Entry, git_commit, program_digests
-from appl.session.kept import memoized
 from appl.session.ownership import recording_owner
 from appl.tracing import Masker
 

@@ -18,8 +18,8 @@ from appl.cli.trace.run_names import run_path
 from appl.errors import ApplError, BackendError
 from appl.parts.batching.provider import Batches, BatchProvider, BatchStatus, Intent
 from appl.session.backend_setup import Choice, make_backend
-from appl.session.recorded_run import opened
-from appl.session.recorded_settings import recorded_config
+from appl.session.replaying import opened
+from appl.session.resume import recorded_config
 from appl.tracing.reading.batches import RecordedBatch
 from appl.tracing.reading.trace import Trace
 

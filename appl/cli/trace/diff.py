@@ -113,7 +113,9 @@ def _cause(
     if after:
         yield f"     so also ({len(after)}):"
         for other in after[:most]:
-            yield f"       {_follows(other)}"
+            where = f" {place(other.where)}" if other.where else ""
+            why = f"{_THROUGH.get(other.through, 'after')} {', '.join(other.causes[:3])}"
+            yield f"       {other.address}{where} {_VERBS[other.how]}: {why}"
         if most is not None and len(after) > most:
             yield f"       … and {len(after) - most} more"
 
@@ -132,9 +134,3 @@ _THROUGH = {
     "settings": "as the run was told otherwise:",
     "program": "the program had seen another answer of",
 }
-
-
-def _follows(difference: Difference) -> str:
-    where = f" {place(difference.where)}" if difference.where else ""
-    why = f"{_THROUGH.get(difference.through, 'after')} {', '.join(difference.causes[:3])}"
-    return f"{difference.address}{where} {_VERBS[difference.how]}: {why}"

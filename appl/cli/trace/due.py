@@ -44,8 +44,12 @@ def resume_due(options: Options) -> int:
     if click.get_current_context().get_parameter_source("run") is not _DEFAULT:
         raise UsageError("--due goes on with every run that is due: leave RUN out, or --due")
     home = load().home.resolve()
-    done = [_resumed(path, home, options) for path in due_runs(home)]
-    lines = [f"{one.run}  {one.state}{_because(one)}" for one in done]
+    due = [path for path in paths(home) if _is_due(path, home)]  # the oldest first
+    done = [_resumed(path, home, options) for path in due]
+    lines = [
+        f"{one.run}  {one.state}" + (f": {one.said.removeprefix('appl: ')}" if one.said else "")
+        for one in done
+    ]
     print_found(options.json, {"resumed": [asdict(one) for one in done]}, lines)
     if not done and not options.json:
         say("appl: no run is due")
@@ -53,11 +57,6 @@ def resume_due(options: Options) -> int:
     if failed and not options.json:
         say(f"appl: {counted(len(failed), 'run')} failed; `appl trace show RUN` shows one")
     return exits.FAILED if failed else exits.OK
-
-
-def due_runs(home: Path) -> list[Path]:
-    """The user's own runs that wait for something that has come, oldest first."""
-    return [path for path in paths(home) if _is_due(path, home)]
 
 
 def _is_due(path: Path, home: Path) -> bool:
@@ -99,10 +98,6 @@ def _folder(path: Path) -> str | None:
         return None
     folder = entry.get("directory") if isinstance(entry, dict) else None
     return folder if isinstance(folder, str) and Path(folder).is_dir() else None
-
-
-def _because(one: Resumed) -> str:
-    return f": {one.said.removeprefix('appl: ')}" if one.said else ""
 
 
 _DEFAULT = click.core.ParameterSource.DEFAULT

@@ -73,7 +73,11 @@ def command(options: Options) -> int:
         )
     if options.follow and (not options.otel or wanted or options.html):
         raise UsageError("--follow sends spans of a run that goes on: give it with --otel alone")
-    _check_sending(options)
+    if not options.otel and (options.from_start or options.deadline is not None):
+        word = "--from-start" if options.from_start else "--deadline"
+        raise UsageError(f"{word} is for spans that are sent: give it with --otel URL")
+    if options.deadline is not None and not 0 < options.deadline < math.inf:
+        raise UsageError(f"--deadline takes a number of seconds above 0, got {options.deadline:g}")
     if options.follow:
         return _follow(run_path(options.run), options)
     trace = Trace.open(run_path(options.run), salvage=options.salvage)
@@ -84,15 +88,6 @@ def command(options: Options) -> int:
     if options.json and "-" not in files.values():
         print_out(as_json({"files": files, "sent": sent.facts() if sent else None}))
     return exits.FAILED if sent is not None and not sent.delivery.complete else exits.OK
-
-
-def _check_sending(options: Options) -> None:
-    """Raise ``UsageError`` for wrong values of ``--otel``'s options, or if it is missing."""
-    if not options.otel and (options.from_start or options.deadline is not None):
-        word = "--from-start" if options.from_start else "--deadline"
-        raise UsageError(f"{word} is for spans that are sent: give it with --otel URL")
-    if options.deadline is not None and not 0 < options.deadline < math.inf:
-        raise UsageError(f"--deadline takes a number of seconds above 0, got {options.deadline:g}")
 
 
 class _Sending:
@@ -236,7 +231,14 @@ def _lines(trace: Trace, form: str, options: Options) -> Iterable[str]:
     if form in ("train", "train_rows"):
         return _trajectories(trace, form)
     if form == "otel_file":
-        return _otlp_lines(trace, options)
+        from appl.tracing.exporting import (
+            otlp,  # one form of export needs it
+            spans,  # one form of export needs it
+        )
+
+        # One export request per line, in the format of a collector's file receiver.
+        every = spans.spans_of(trace, content=options.content, inference=options.openinference)
+        return (json.dumps(request) for request in otlp.requests(every))
     module = importlib.import_module(f"appl.tracing.exporting.{form}")
     lines: Iterable[str]
     lines = (
@@ -264,17 +266,6 @@ def _trajectories(trace: Trace, form: str) -> Iterator[str]:
 
 
 _SHOWN = 10
-
-
-def _otlp_lines(trace: Trace, options: Options) -> Iterator[str]:
-    """One export request per line, in the format of a collector's file receiver."""
-    from appl.tracing.exporting import (
-        otlp,  # one form of export needs it
-        spans,  # one form of export needs it
-    )
-
-    every = spans.spans_of(trace, content=options.content, inference=options.openinference)
-    return (json.dumps(request) for request in otlp.requests(every))
 
 
 def _write(trace: Trace, form: str, name: str, options: Options) -> str:

@@ -44,7 +44,11 @@ def command(options: Options) -> None:
     value. The arguments of a script are not recorded; give them after --.
     """
     trace, program = opened(options)
-    _need_text(trace)
+    if trace.header.get("privacy", "full") != "full":
+        raise UsageError(
+            f"{trace.path.name} is a private run, and a tape is plain text; record one that may be "
+            "read, with --privacy full"
+        )
     test = _name(program)
     file = Path(options.output or f"{test}.py")
     path = tape.beside(file, test)
@@ -81,14 +85,6 @@ def _noted(trace: Trace) -> Iterator[None]:
             "when it is answered from there"
         )
         raise
-
-
-def _need_text(trace: Trace) -> None:
-    if trace.header.get("privacy", "full") != "full":
-        raise UsageError(
-            f"{trace.path.name} is a private run, and a tape is plain text; record one that may be "
-            "read, with --privacy full"
-        )
 
 
 def _name(program: RecordedProgram) -> str:

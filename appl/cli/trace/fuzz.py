@@ -143,7 +143,9 @@ def _report(findings: list[FuzzFinding], unclear: int, options: Options) -> int:
         out(as_json(data, indent=2))
     else:
         for finding in sorted(findings, key=lambda one: one.kind):
-            seeds = f" ({_seeds(finding)})" if options.fault is None else ""
+            some, rest = ", ".join(map(str, finding.seeds[:_TOLD])), finding.seeds[_TOLD:]
+            word = "seed" if len(finding.seeds) == 1 else "seeds"
+            seeds = f" ({word} {some}{'…' if rest else ''})" if options.fault is None else ""
             out(term_safe(f"{finding.kind}: {finding.text}{seeds}"))
             if finding.details:
                 out(term_safe("  " + finding.details))
@@ -154,11 +156,6 @@ def _report(findings: list[FuzzFinding], unclear: int, options: Options) -> int:
         if findings and options.fault is None:
             say(f"appl: `appl trace fuzz {options.run} --seed {findings[0].seeds[0]}` repeats one")
     return exits.FAILED if counting else exits.OK
-
-
-def _seeds(finding: FuzzFinding) -> str:
-    some = ", ".join(map(str, finding.seeds[:_TOLD])) + ("…" if finding.seeds[_TOLD:] else "")
-    return f"{'seed' if len(finding.seeds) == 1 else 'seeds'} {some}"
 
 
 @contextlib.contextmanager

@@ -37,7 +37,15 @@ def gc(options: Options) -> None:
     running, imported, or marked by `appl trace keep` stay.
     """
     config = load()
-    retention = _retention(options, automatic_removal.retention_of(config))
+    if options.runs is not None and options.runs < 0:
+        raise UsageError(f"--runs must be a number of at least 0, got {options.runs}")
+    usual = automatic_removal.retention_of(config)
+    retention = Retention(
+        usual.age if options.age is None else _read("--age", run_filter.length, options.age),
+        usual.runs if options.runs is None else options.runs,
+        usual.size if options.size is None else _read("--size", run_filter.size, options.size),
+        usual.failed or options.keep_failed,
+    )
     if not retention.limits:
         raise UsageError(
             "there is no limit on the runs to keep; give --age, --runs or --size, or set "
@@ -48,17 +56,6 @@ def gc(options: Options) -> None:
         going = [candidate for candidate in going if _gone(candidate)]
         index.rows(config.home)
     _report(going, options)
-
-
-def _retention(options: Options, usual: Retention) -> Retention:
-    if options.runs is not None and options.runs < 0:
-        raise UsageError(f"--runs must be a number of at least 0, got {options.runs}")
-    return Retention(
-        usual.age if options.age is None else _read("--age", run_filter.length, options.age),
-        usual.runs if options.runs is None else options.runs,
-        usual.size if options.size is None else _read("--size", run_filter.size, options.size),
-        usual.failed or options.keep_failed,
-    )
 
 
 def _read(option: str, reader: Callable[[str], T], text: str) -> T:

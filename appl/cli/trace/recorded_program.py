@@ -126,18 +126,14 @@ def recorded(trace: Trace, entry: dict[str, Any], words: Iterable[str]) -> Recor
         kind, file, str(entry.get("function")), argv, argc, trace.path.name, tuple(words)
     )
     if kind == "script":
-        _check_script(program)
+        if program.argc and not program.words:
+            raise UsageError(
+                f"{program.file} was started with {counted(program.argc, 'argument')}; arguments "
+                "of a script are not recorded, so give them after --"
+            )
+        if not Path(program.file).is_file():
+            raise UsageError(f"the recorded program {program.file} is not there any more")
     return program
-
-
-def _check_script(program: RecordedProgram) -> None:
-    if program.argc and not program.words:
-        raise UsageError(
-            f"{program.file} was started with {counted(program.argc, 'argument')}; arguments of a "
-            "script are not recorded, so give them after --"
-        )
-    if not Path(program.file).is_file():
-        raise UsageError(f"the recorded program {program.file} is not there any more")
 
 
 def _entry(trace: Trace, program: str | None, trusted: bool) -> dict[str, object]:
@@ -151,7 +147,14 @@ def _entry(trace: Trace, program: str | None, trusted: bool) -> dict[str, object
     if not isinstance(file, str):
         raise UsageError(f"{trace.path.name} does not say which file it is of; give --program")
     if not trusted or is_own(trace.path):
-        _check_folder(trace, file, entry.get("directory"))
+        folder = entry.get("directory")
+        if not Path(file).is_absolute() and folder != str(Path.cwd()):
+            # The module was found from another folder: here it may be another program.
+            raise UsageError(
+                f"{trace.path.name} was recorded in {folder}, and its program is the module "
+                f"{file}, which may be another one here; go there, or give --program "
+                "file.py:function"
+            )
         return entry
     if Path(file).resolve().is_relative_to(Path.cwd()):
         return entry
@@ -159,12 +162,3 @@ def _entry(trace: Trace, program: str | None, trusted: bool) -> dict[str, object
         f"{trace.path.name} is not one of your own runs, and names the program {file}; "
         "if that is to be run, give it as --program file.py:function"
     )
-
-
-def _check_folder(trace: Trace, file: str, folder: object) -> None:
-    """Refuse a module that was found from another folder: here it may be another program."""
-    if not Path(file).is_absolute() and folder != str(Path.cwd()):
-        raise UsageError(
-            f"{trace.path.name} was recorded in {folder}, and its program is the module {file}, "
-            "which may be another one here; go there, or give --program file.py:function"
-        )

@@ -18,10 +18,8 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, print_value, say, say_next, to_stderr
 from appl.cli.trace import recorded_program
 from appl.errors import InvalidOption
-from appl.session.blocks import settled
-from appl.session.rerunning import foreseen, prediction_session, rerun_session
-from appl.session.sealing import imported_anew
-from appl.session.session import Session
+from appl.session.rerunning import foreseen, imported_anew, prediction_session, rerun_session
+from appl.session.session import Session, settled
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.predictor import BrokenOff, Predictor
 from appl.tracing.replaying.rerunner import Rerunner

@@ -13,9 +13,8 @@ from appl.cli.run import leave_batches, there
 from appl.cli.run_options import wait
 from appl.cli.terminal import print_value, say, to_stderr
 from appl.cli.trace import recorded_program
-from appl.session.blocks import settled
 from appl.session.resume import resume_session
-from appl.session.session import Session, shown
+from appl.session.session import Session, settled, shown
 from appl.tracing.replaying.resumer import Resumer
 from appl.tracing.replaying.tally import Tally
 

@@ -27,7 +27,10 @@ def rm(options: Options) -> None:
     """
     home, done = load().home, list[Path]()
     paths = run_paths(options.runs)
-    if not _confirmed(options, paths):
+    require_user(options, "remove")
+    for path in paths if not options.yes else ():
+        say(f"  {term_safe(path.name)}")
+    if not user_agrees(options, f"remove {counted(len(paths), 'run')}?"):
         say("appl: nothing was done")
         return
     try:
@@ -40,14 +43,3 @@ def rm(options: Options) -> None:
     index.rows(home)  # which forgets their names too
     if options.json:
         out(as_json({"done": [str(path) for path in done]}))
-
-
-def _confirmed(options: Options, paths: list[Path]) -> bool:
-    """True if the user wants *paths*, which are listed first, to be removed.
-
-    Raises ``UsageError`` if nobody can be asked.
-    """
-    require_user(options, "remove")
-    for path in paths if not options.yes else ():
-        say(f"  {term_safe(path.name)}")
-    return user_agrees(options, f"remove {counted(len(paths), 'run')}?")

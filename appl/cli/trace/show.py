@@ -24,7 +24,7 @@ from appl.config import load
 from appl.errors import nearest
 from appl.prompt import Message
 from appl.runtime.prompts.rendering import options_shown
-from appl.session.first_run import after_show
+from appl.session.next_steps import after_show
 from appl.tracing import Attempt, RecordedCall, ToolUse, Trace
 from appl.tracing.explaining import steps
 from appl.tracing.explaining.run_summary import Summary
@@ -34,7 +34,6 @@ from appl.tracing.format.failures import counted_items
 from appl.tracing.reading.documents import jsonable
 
 if TYPE_CHECKING:
-    from appl.backend import Response
     from appl.tracing.reading.spans import Span
 
 _WIDTH, _ORIGIN = 60, 40
@@ -68,7 +67,18 @@ def command(options: Options) -> None:
     """
     run, address = _names(options.names)
     if address:
-        _show_call(options, run_path(run), address)
+        path = run_path(run)
+        trace = Trace.open(path, salvage=options.salvage)
+        call, written = _call(trace, address), Written(path.stat().st_size)
+        if isinstance(call, RecordedCall):
+            lines = (f"{line}\n" for line in _whole(trace, call, options.plain))
+            parts = document.of_call(trace, call) if options.json else lines
+            for text in document.gathered(parts, written):
+                out(text, end="")
+        elif options.json:
+            out(as_json(call.as_data(), indent=2))
+        else:
+            out("\n".join(_whole_tool(call)))
     elif options.json:
 
         def begun() -> None:
@@ -81,18 +91,6 @@ def command(options: Options) -> None:
         out("\n".join(_run_lines(summary)))
         first = next((row.address for row in summary.rows if isinstance(row, RecordedCall)), None)
         say_next(after_show(summary.trace.path, load().home, first))
-
-
-def _show_call(options: Options, path: Path, address: str) -> None:
-    run = Trace.open(path, salvage=options.salvage)
-    call, written = _call(run, address), Written(path.stat().st_size)
-    if isinstance(call, RecordedCall):
-        lines = (f"{line}\n" for line in _whole(run, call, options.plain))
-        parts = document.of_call(run, call) if options.json else lines
-        for text in document.gathered(parts, written):
-            out(text, end="")
-    else:
-        out(as_json(call.as_data(), indent=2) if options.json else "\n".join(_whole_tool(call)))
 
 
 def _names(names: list[str]) -> tuple[str, str | None]:
@@ -245,7 +243,15 @@ def _outcome_in(trace: Trace, call: RecordedCall | ToolUse) -> str:
 
 def outcome(call: RecordedCall | ToolUse) -> str:
     """The outcome of a call, on one line."""
-    return _outcome(call) if isinstance(call, RecordedCall) else _tool_outcome(call)
+    if isinstance(call, RecordedCall):
+        return _outcome(call)
+    words = one_line(f"{call.name}({call.arguments})", _WIDTH)
+    if call.message is not None:
+        failed = "failed: " if call.message.has_error else ""
+        return f"{words} -> {failed}{one_line(call.message.shown, _WIDTH)}"
+    if call.error is not None:
+        return f"{words} {call.outcome}: {one_line(str(call.error), _WIDTH)}"
+    return f"{words} in flight"
 
 
 def _took(call: RecordedCall | ToolUse) -> str:
@@ -279,16 +285,6 @@ def _reused(call: RecordedCall) -> str:
     assert call.response is not None
     count, of = call.response.reused, len(call.response.samples)
     return "reused" if count == of else f"{count} of {of} reused"
-
-
-def _tool_outcome(used: ToolUse) -> str:
-    call = one_line(f"{used.name}({used.arguments})", _WIDTH)
-    if used.message is not None:
-        failed = "failed: " if used.message.has_error else ""
-        return f"{call} -> {failed}{one_line(used.message.shown, _WIDTH)}"
-    if used.error is not None:
-        return f"{call} {used.outcome}: {one_line(str(used.error), _WIDTH)}"
-    return f"{call} in flight"
 
 
 def _whole_tool(used: ToolUse) -> Iterator[str]:
@@ -398,22 +394,17 @@ def _answers(call: RecordedCall) -> Iterator[str]:
         f"\n  tokens   {known(used.prompt_tokens)} prompt, {known(used.cached_tokens)} of them "
         f"cached, {known(used.completion_tokens)} generated"
     )
-    if more := _classes(response):
-        yield f"  billed   {', '.join(more)}"
-
-
-def _classes(response: Response) -> list[str]:
-    """The known counts of further classes of tokens, in words."""
-    used = response.usage
     words = [
         (used.written_tokens, "written to the cache"),
         (used.written_1h_tokens, "written to it for an hour"),
         (used.reasoning_tokens, "of reasoning"),
     ]
-    phrases = [f"{count} {word}" for count, word in words if count]
-    phrases += [f"tier {term_safe(used.tier)}"] if used.tier else []
-    miss = response.cache_miss
-    return phrases if miss is None else [*phrases, f"cache not read: {term_safe(miss)}"]
+    more = [f"{count} {word}" for count, word in words if count]
+    more += [f"tier {term_safe(used.tier)}"] if used.tier else []
+    if response.cache_miss is not None:
+        more.append(f"cache not read: {term_safe(response.cache_miss)}")
+    if more:
+        yield f"  billed   {', '.join(more)}"
 
 
 def _attempt(failed: Attempt) -> str:

@@ -43,7 +43,10 @@ def lines(summary: Summary, outcome: Outcome) -> list[str]:
     if not rows:
         return []
     head: Row = ("CALL", "TIME", "TOKENS", "CACHED", "COST", "LINE", "")
-    return columns(_without_empty([head, *rows]))
+    # Without those columns about tokens and cost that are empty.
+    unsaid = {"-", "?", "0", "$0", "0+0", "?+?"}
+    shown = [i for i in range(len(head)) if i not in (2, 3, 4) or {r[i] for r in rows} - unsaid]
+    return columns([tuple(row[i] for i in shown) for row in (head, *rows)])
 
 
 def _rows(
@@ -105,15 +108,6 @@ def _counts(total: Sum) -> str:
     counts = ((total.tools, "tools"), (total.failed, "failed"), (total.open, "in flight"))
     shown = [f"{count} {word}" for count, word in counts if count]
     return ", ".join([counted(total.calls, "call"), *shown])
-
-
-def _without_empty(rows: list[Row]) -> list[Row]:
-    """*rows* without those columns about tokens and cost that are empty."""
-    unsaid = {"-", "?", "0", "$0", "0+0", "?+?"}
-    columns = [
-        i for i in range(len(rows[0])) if i not in (2, 3, 4) or {r[i] for r in rows[1:]} - unsaid
-    ]
-    return [tuple(row[i] for i in columns) for row in rows]
 
 
 def span(sums: Iterable[Sum]) -> int:

@@ -92,17 +92,13 @@ def _folder(given: Options) -> Path | None:
     if given.run is not None and Path(given.run).is_dir():
         if given.html or given.diff:
             raise UsageError("--html and --diff are for a run, not for a folder of runs")
-        return _home_of(Path(given.run))
+        folder = Path(given.run)  # of traces, or of a project, its ``.appl``, or the runs in it
+        if (folder / "runs").is_dir():
+            return folder
+        if folder.name == "runs":
+            return folder.parent
+        return folder / ".appl" if (folder / ".appl").is_dir() else folder
     return None if given.run or given.html or given.diff else load().home
-
-
-def _home_of(folder: Path) -> Path:
-    """The folder of traces that *folder* is or has: a project, its ``.appl``, or the runs in it."""
-    if (folder / "runs").is_dir():
-        return folder
-    if folder.name == "runs":
-        return folder.parent
-    return folder / ".appl" if (folder / ".appl").is_dir() else folder
 
 
 def _write(views: viewer.Views, options: Options) -> None:

@@ -23,11 +23,10 @@ from appl.prompt import digest_of
 from appl.runtime.event import CallStarted, Event
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
-from appl.session.blocks import settled
 from appl.session.entry import Entry
 from appl.session.replaying import checked, replay_session
 from appl.session.rerunning import rerun_session
-from appl.session.session import Session, make_session
+from appl.session.session import Session, make_session, settled
 from appl.tracing import Replayer, Trace, tape
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.explain import SAME_CONTENT

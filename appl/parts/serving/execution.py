@@ -45,13 +45,11 @@ from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
 from appl.runtime.scheduling.accounts import Account
 from appl.runtime.waiting.forms import Form
-from appl.session.blocks import settled
 from appl.session.entry import Entry, changed_files
-from appl.session.isolation import RECORDED
+from appl.session.next_steps import QUESTION_KINDS
 from appl.session.ownership import require_own
 from appl.session.resume import resume_session
-from appl.session.session import Session, make_session
-from appl.session.waiting import QUESTION_KINDS
+from appl.session.session import RECORDED, Session, make_session, settled
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.trace import Trace
 from appl.tracing.reading.waits import open_questions

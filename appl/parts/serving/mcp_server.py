@@ -20,7 +20,7 @@ from aiohttp import web
 
 from appl.backend import canonical
 from appl.base.extras import needed
-from appl.base.version import version
+from appl.base.packages import version
 from appl.parts.serving.execution import RunSettings
 from appl.parts.serving.functions import Schema, ServedFunction, WrongArguments
 from appl.parts.serving.runs import RunLimits, Runs

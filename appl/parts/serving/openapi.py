@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from appl.base.version import version
+from appl.base.packages import version
 from appl.parts.serving.functions import Schema, ServedFunction
 from appl.parts.serving.journal import read
 

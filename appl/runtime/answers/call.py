@@ -7,7 +7,6 @@ its outcome is set on the I/O thread only.
 from __future__ import annotations
 
 import time
-from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import ReferenceType
@@ -25,6 +24,8 @@ from appl.runtime.event import CallEnded, CallStarted, Delivered, Source
 from appl.runtime.world import Go, How, Moment
 
 if TYPE_CHECKING:
+    from asyncio import Task
+
     from appl.errors import RunWaiting
     from appl.runtime.answers.feed import Feed, Sink
     from appl.runtime.answers.models import Models, Spot
@@ -191,7 +192,7 @@ class Call(Promise):
         self.attempts = 0
         self.emit: Feed | None = None
         self.request: Request | None = None
-        self.worker: AsyncTask[None] | None = None
+        self.worker: Task[None] | None = None
         self.source: Source | None = None
         self.earlier_answer: Response | None = None
         self.schema: dict[str, Any] | None = None  # of the type of its answer

@@ -9,16 +9,18 @@ Invariant: only frames that a cancelled task was in, and that have ended with it
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 import sys
-import traceback
 import weakref
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Promise
+
+if TYPE_CHECKING:
+    import asyncio
 
 _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE  # asyncio's own, before 3.12
 _AWAITING = _COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -67,6 +69,8 @@ def _clear(
         return
     # A coroutine has ended with its task. A generator has if the error went through it, and on to
     # who asked it for more; else it may only wait for its next reader.
+    import traceback  # a cancelled task needs it
+
     passed = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error else []
     for inner, outer in zip(frames, [*frames[1:], None], strict=True):
         coroutine = inner.f_code.co_flags & _COROUTINE

@@ -6,13 +6,11 @@ go on; so what the programs see depends on the order of deliveries and on nothin
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
 import os
 import threading
 import weakref
-from asyncio import _get_running_loop, _set_running_loop
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
@@ -28,7 +26,9 @@ from appl.runtime.concurrency.promise import Deliverable, Promise, Stop
 from appl.runtime.concurrency.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    pass
+    import asyncio
+else:
+    from appl.base import deferred_asyncio as asyncio
 
 EAGER_DEPTH = 4
 SLICE = 0.05
@@ -93,10 +93,10 @@ class Strand:
                 del error  # as below
         # asyncio keeps one running loop for each thread. The strands that run while this one waits
         # are no code of its loop, and must not take it for theirs.
-        loop = _get_running_loop()
+        loop = asyncio._get_running_loop()
         if loop is not None:
             self.cancellations = _cancellations(loop)
-            _set_running_loop(None)
+            asyncio._set_running_loop(None)
         back, self.back = self.back, None
         try:
             # From the second wait on the starter of a fiber may be anywhere, and the hub is who
@@ -109,7 +109,7 @@ class Strand:
         finally:
             self.waits = None
             if loop is not None:
-                _set_running_loop(loop)
+                asyncio._set_running_loop(loop)
         if error is not None:
             try:
                 raise error
@@ -168,7 +168,7 @@ class Fiber(Strand):
             hub.ready.append((self, None))
             hub.poke()
             return
-        loop = _get_running_loop()
+        loop = asyncio._get_running_loop()
         hub.depth += 1
         # At its first wait, or its end, the fiber returns here, to the program that started it,
         # and not to the hub: so a program starts all its fibers before the first of them goes on.
@@ -178,7 +178,7 @@ class Fiber(Strand):
         finally:
             hub.depth -= 1
             if loop is not None:
-                _set_running_loop(loop)
+                asyncio._set_running_loop(loop)
         # An interruption of the fiber is raised in the program that started it.
         error, hub._interrupt = hub._interrupt, None
         if error is not None:
@@ -391,7 +391,9 @@ class Hub:
                             # Called from a callback of the loop, fibers are code of that loop.
                             # Under a blocking wait of a coroutine the loop stands still, and is not
                             # theirs.
-                            _set_running_loop(self.loop if self._steps.runner is not None else None)
+                            asyncio._set_running_loop(
+                                self.loop if self._steps.runner is not None else None
+                            )
                         if self.fibers:
                             strand.greenlet.switch(thrown)
                         else:
@@ -550,7 +552,7 @@ class Hub:
             broken_off = self.greenlet.switch()
         finally:
             self._steps.runner = None
-            _set_running_loop(self.loop)
+            asyncio._set_running_loop(self.loop)
         if isinstance(broken_off, BaseException):
             raise broken_off
 
@@ -560,7 +562,7 @@ class Hub:
         try:
             self._step()
         finally:
-            _set_running_loop(None)
+            asyncio._set_running_loop(None)
 
 
 def _stack_of(ref: weakref.ref[Hub]) -> None:
@@ -608,7 +610,7 @@ _ATTRIBUTE = "_appl_hub"  # of a loop: no weak dictionary lets go of a key that 
 
 def hub_here() -> Hub:
     """The hub of the running loop, else of this thread."""
-    loop = _get_running_loop()
+    loop = asyncio._get_running_loop()
     if loop is None:
         hub = _here.hub
         if hub is None:
@@ -659,12 +661,12 @@ def strand_here() -> Strand:
 
 def is_in_loop() -> bool:
     """True if the caller runs on a loop of the program's, which must not be blocked."""
-    return _get_running_loop() is not None
+    return asyncio._get_running_loop() is not None
 
 
 def in_coroutine() -> bool:
     """True if the caller is code of the running loop, which must not be blocked."""
-    return _get_running_loop() is not None and type(getcurrent()) is not Stack
+    return asyncio._get_running_loop() is not None and type(getcurrent()) is not Stack
 
 
 def wait(pending: Promise) -> None:
@@ -710,7 +712,7 @@ def loop_here() -> asyncio.AbstractEventLoop:
 
     Raises ``RunError`` where another library runs it.
     """
-    loop = _get_running_loop()
+    loop = asyncio._get_running_loop()
     if loop is None:
         raise RunError(
             "no event loop of asyncio runs this coroutine: async prompt functions, `await` of "

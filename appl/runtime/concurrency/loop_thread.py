@@ -7,20 +7,23 @@ lock, never stands in the way of the thread that it waits on.
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import contextlib
 import os
 import selectors
 import threading
-from asyncio import _get_running_loop
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from threading import get_ident
+from typing import TYPE_CHECKING
 
 from appl.base import threads
 from appl.base.threads import process_lock
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    from appl.base import deferred_asyncio as asyncio
 
 _HELPERS = 8
 _START = process_lock()
@@ -90,7 +93,9 @@ class LoopThread:
 
         New threads are refused by then.
         """
-        helpers = concurrent.futures.ThreadPoolExecutor(_HELPERS, "appl-helper")
+        from concurrent.futures import ThreadPoolExecutor  # `import appl` must not cost it
+
+        helpers = ThreadPoolExecutor(_HELPERS, "appl-helper")
         met = threading.Barrier(_HELPERS + 1)
         for _ in range(_HELPERS):
             # Each thread waits for all others here. Without that the executor would give several
@@ -172,5 +177,5 @@ os.register_at_fork(after_in_child=_forget)
 
 def task_here() -> asyncio.Task[object] | None:
     """The asyncio task that runs on this thread, if one does."""
-    loop = _get_running_loop()
+    loop = asyncio._get_running_loop()
     return asyncio.current_task(loop) if loop is not None else None

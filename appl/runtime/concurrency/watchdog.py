@@ -12,9 +12,8 @@ is computing that is over between two looks.
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import math
-import sysconfig
 import time
 import weakref
 from collections.abc import Callable, Iterable
@@ -29,9 +28,13 @@ from appl.base.collecting import stack_of
 from appl.runtime.concurrency.loop_thread import io_thread
 
 if TYPE_CHECKING:
+    import asyncio
+
     from appl.runtime.concurrency.fiber import Hub
     from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
     from appl.runtime.reporter import Reporter
+else:
+    from appl.base import deferred_asyncio as asyncio
 
 SAMPLE = 0.05
 _SELDOM = 0.2  # between looks while no call is under way and no program could go on beside another
@@ -40,9 +43,6 @@ _IDLE_S = 5.0  # after so long without anybody who runs, nobody looks any more
 ENTRIES: set[CodeType] = set()
 """Code that runs the body of a prompt function, with its activation in the local ``frame``."""
 _OURS = str(Path(__file__).parents[2])
-_LIBRARIES = tuple(
-    {*(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
-)
 _INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 
 
@@ -268,7 +268,16 @@ def _innermost(inner: list[FrameType]) -> FrameType:
     return frame
 
 
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    import sysconfig  # only a program that blocks is looked at
+
+    return tuple(
+        {*(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    )
+
+
 def is_users(frame: FrameType) -> bool:
     """True if *frame* is of code that is neither ours nor a library's."""
     file = frame.f_code.co_filename
-    return not (file.startswith(("<frozen", _OURS)) or file.startswith(_LIBRARIES))
+    return not (file.startswith(("<frozen", _OURS)) or file.startswith(_libraries()))

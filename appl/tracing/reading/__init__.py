@@ -6,10 +6,9 @@ __getattr__ = names_of(
     __name__,
     {
         "following": "Following",
-        "reader": "HANDLERS",
+        "reader": "HANDLERS StoredCall",
         "runs": "paths",
         "spans": "Span",
-        "stored_calls": "StoredCall",
         "waits": "open_questions questions_in waits_in",
     },
 )

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from appl.prompt.key_patterns import FIRST
-from appl.prompt.key_search import SEVEN_BITS, Test, finds, is_any
+from appl.prompt.key_search import SEVEN_BITS, is_any
 from appl.prompt.secret import (
     CONCEALED,
     ENVIRONMENT,
@@ -39,7 +39,7 @@ def _is_path(value: str) -> bool:
 
 def _literal(text: str) -> str:
     seven = text.encode("latin-1").translate(SEVEN_BITS).decode("ascii")
-    return "".join(c if c.isalnum() else rf"\x{{{ord(c):02x}}}" for c in seven)
+    return "".join(c if c.isalnum() else rf"\x{ord(c):02x}" for c in seven)
 
 
 class Secrets:
@@ -65,31 +65,31 @@ class Secrets:
         return self.secret_forms.forms if self._names else []
 
     @functools.cached_property
-    def tests(self) -> list[Test]:
-        """Tests of which one at least is true of each text with a secret, in bytes."""
-        return [*self.exact_tests, *map(finds, FIRST if self._shapes else ())]
+    def tests(self) -> list[str]:
+        """Patterns of which one at least finds something in each text with a secret, in bytes."""
+        return [*self.exact_tests, *(FIRST if self._shapes else ())]
 
     @functools.cached_property
-    def exact_tests(self) -> list[Test]:
-        """Tests of which one at least is true of each text with a known secret."""
+    def exact_tests(self) -> list[str]:
+        """Patterns of which one at least finds something in each text with a known secret."""
         if not self._names:
             return []
         from appl.prompt.escapes import QUICK
 
         literals = [_literal(core) for core in self.secret_forms.cores]
         groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
-        return [*map(finds, map("|".join, groups)), *([finds(QUICK)] if literals else ())]
+        return [*map("|".join, groups), *([QUICK] if literals else ())]
 
     @functools.cached_property
-    def _cleaners(self) -> list[tuple[list[Test], Callable[[str, Instead], str]]]:
-        """Functions that take secrets out, each behind tests: one holds where it finds any."""
-        cleaners: list[tuple[list[Test], Callable[[str, Instead], str]]] = [
+    def _cleaners(self) -> list[tuple[Sequence[str], Callable[[str, Instead], str]]]:
+        """Functions that take secrets out, each behind patterns for what it finds."""
+        cleaners: list[tuple[Sequence[str], Callable[[str, Instead], str]]] = [
             (self.exact_tests, self.secret_forms.without)
         ]
         if self._shapes:
             from appl.prompt.key_masking import CLEANERS  # a text without keys needs no tables
 
-            cleaners += [([*map(finds, patterns)], without) for patterns, without in CLEANERS]
+            cleaners += CLEANERS
         return cleaners
 
     def may_be_in(self, data: bytes) -> bool:
