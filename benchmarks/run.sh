@@ -2,8 +2,8 @@
 # Every figure that needs no GPU, in about twenty minutes: benchmarks/run.sh [OUT_FOLDER]
 # Writes JSON or text for each into OUT_FOLDER (default: benchmarks/results). For figures like those
 # kept here, let nothing else run. The GPU part is benchmarks/gpu/run.sh; what compares with other
-# packages or needs their servers says itself how it is run: replay, conciseness, otel_phoenix,
-# real_sglang.
+# packages, checkouts or servers says itself how it is run: replay, conciseness, http_clients,
+# otel_phoenix, otel_senders, real_sglang.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out="${1:-benchmarks/results}"

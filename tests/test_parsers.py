@@ -106,7 +106,7 @@ LISTED = {
     "appl/parts/engine/worker_connection.py": {"WorkerConnection._ordinal int": OWN},
     "appl/parts/conversations/message_data.py": {"_message base64": HERE, "data_of json": OWN},
     "appl/parts/evaluation/scores.py": {"number_of float": NUMBER},
-    "appl/mcp/exchange.py": {"Exchange._unasked int": FEW},
+    "appl/mcp/exchange.py": {"Exchange.came int": FEW},
     "appl/backend/price.py": {"money decimal": NUMBER},
     "appl/backend/price_table.py": {"_table json": "it lies in the package"},
     "appl/prompt/layout.py": {"label_of int": "the program's own source says it"},
@@ -154,7 +154,6 @@ LISTED = {
         "_FaultyConnection.data_received int": "only clients under test ask it",
         "_written decode": ENCODED,
     },
-    "appl/tracing/exporting/collector.py": {"_of_json int": HERE, "_of_protobuf int": HERE},
     "appl/tracing/exporting/otlp.py": {
         "_field base64": OWN, "_field int": OWN,
     },

@@ -26,7 +26,7 @@ from appl.runtime.concurrency.fiber import in_coroutine, strand_here
 from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.parallel import scope_beside
 from appl.runtime.concurrency.task import Task, context_for
-from appl.runtime.frame import Frame, FrameRun, here
+from appl.runtime.frame import FrameRun, here
 from appl.runtime.tools import offers
 from appl.runtime.tools.tool import Effect, SchemaReader, Tool
 
@@ -178,12 +178,10 @@ class MCPServer:
         task = Task(frame, strand_here().hub)
         caller.add(task)
         start = task.run_here if caller.run.services.sequential else task.run_in_thread
-        start(lambda: self._offered(frame), context_for(frame))
-        return task
-
-    def _offered(self, frame: Frame) -> object:
         self._run = frame.run
-        return frame.run.outside.observe(frame, "mcp", self._start)
+        observe = frame.run.outside.observe
+        start(lambda: observe(frame, "mcp", self._start), context_for(frame))
+        return task
 
     def _start(self) -> list[dict[str, Any]]:
         link = self._connected()
@@ -240,7 +238,12 @@ class MCPServer:
         for definition in self._recorded:
             tool = self._tool(definition)
             if tool.name in tools:
-                raise self._doubled(tool.name)
+                offered = self._offered_names()
+                same = (f"{each!r:.80}" for each in offered if self._shown(each) == tool.name)
+                raise ToolError(
+                    f"two tools of the MCP server {self.name!r} are called {tool.name!r} here: "
+                    f"{', '.join(same)}. One would stand for the other, so that neither is offered"
+                )
             tools[tool.name] = tool
         return tools
 
@@ -257,15 +260,6 @@ class MCPServer:
 
     def _offered_names(self) -> list[str]:
         return [str(definition["name"]) for definition in self._recorded]
-
-    def _doubled(self, name: str) -> ToolError:
-        """The error for two tools with the name *name*."""
-        offered = self._offered_names()
-        same = ", ".join(f"{other!r:.80}" for other in offered if self._shown(other) == name)
-        return ToolError(
-            f"two tools of the MCP server {self.name!r} are called {name!r} here: {same}. "
-            "One would stand for the other, so that neither is offered"
-        )
 
     def _shown(self, name: str) -> str:
         """The name that a model sees: letters, digits, dashes and underscores."""

@@ -182,7 +182,20 @@ async def _offered_by(client: Any) -> list[dict[str, object]]:
     for _ in range(PAGES):
         page = await client.list_tools(cursor=cursor)
         for tool in page.tools:
-            tools.append(_offer(tool))
+            # The effect is what the server says, which is no promise: "Clients MUST consider tool
+            # annotations to be untrusted unless they come from trusted servers", see
+            # https://modelcontextprotocol.io/specification/2025-11-25/server/tools
+            says = tool.annotations
+            pure = says is not None and says.read_only_hint
+            is_idempotent = says is not None and says.idempotent_hint
+            tools.append(
+                {
+                    "name": tool.name,
+                    "description": tool.description or "",
+                    "parameters": tool.input_schema,
+                    "effect": "pure" if pure else "idempotent" if is_idempotent else "effect",
+                }
+            )
             size += len(json.dumps(tools[-1]))
         if len(tools) > TOOLS or size > LIST_BYTES:
             raise ValueError(
@@ -195,23 +208,6 @@ async def _offered_by(client: Any) -> list[dict[str, object]]:
         if cursor in cursors:
             raise ValueError("its list of tools leads back to a page that was read")
     raise ValueError(f"its list of tools has more than {PAGES} pages")
-
-
-def _offer(tool: Any) -> dict[str, object]:
-    """A tool as it is recorded and shown; its effect is what the server says, which is no promise.
-
-    "Clients MUST consider tool annotations to be untrusted unless they come from trusted servers":
-    https://modelcontextprotocol.io/specification/2025-11-25/server/tools
-    """
-    says = tool.annotations
-    pure = says is not None and says.read_only_hint
-    is_idempotent = says is not None and says.idempotent_hint
-    return {
-        "name": tool.name,
-        "description": tool.description or "",
-        "parameters": tool.input_schema,
-        "effect": "pure" if pure else "idempotent" if is_idempotent else "effect",
-    }
 
 
 # -- transports
@@ -279,11 +275,19 @@ def _stderr() -> TextIO:
 
 
 def _content(result: Any) -> list[object]:
-    """The content of a server's answer, as the parts of a message. Raises ``ValueError``."""
-    parts = [_part(block) for block in result.content]
-    if not parts and result.structured_content is not None:
+    """The content of a server's answer, as the parts of a message. Raises ``ValueError``.
+
+    A line break stands between neighbouring texts.
+    """
+    if not result.content and result.structured_content is not None:
         return [json.dumps(result.structured_content, ensure_ascii=False)]
-    return _separated(parts)
+    parts: list[object] = []
+    for block in result.content:
+        part = _part(block)
+        if parts and isinstance(part, str) and isinstance(parts[-1], str):
+            parts.append("\n")
+        parts.append(part)
+    return parts
 
 
 def _part(block: Any) -> str | Image | Audio:
@@ -298,13 +302,3 @@ def _part(block: Any) -> str | Image | Audio:
     if block.type == "resource" and isinstance(getattr(block.resource, "text", None), str):
         return str(block.resource.text)
     return str(block.model_dump_json(by_alias=True, exclude_none=True))
-
-
-def _separated(parts: list[Any]) -> list[object]:
-    """*parts* with a line break between neighbouring texts."""
-    separated: list[object] = []
-    for part in parts:
-        if separated and isinstance(part, str) and isinstance(separated[-1], str):
-            separated.append("\n")
-        separated.append(part)
-    return separated

@@ -76,7 +76,15 @@ class Exchange:
         if hasattr(message, "method"):
             return item if hasattr(message, "id") else None
         if self._waiting.pop(str(message.id), None) is None:
-            return self._unasked(item)
+            # An answer with the id of no question ends the only call that waits, if that is clear.
+            # One to a question that was given up is late, and nothing else.
+            number = str(message.id)
+            late = number.isdecimal() and len(number) < 19 and int(number) <= self._latest
+            if late or len(self._waiting) != 1:
+                return item
+            (question,) = self._waiting.values()
+            reason = f"it answered with the id {message.id!r:.40}, not with {question!r}"
+            return self._failed(question, reason)
         result = getattr(message, "result", None)
         tools = result.get("tools") if isinstance(result, dict) else None
         for tool in tools if isinstance(tools, list) else ():
@@ -85,20 +93,6 @@ class Exchange:
                 if output is not None:
                     self.outputs[tool["name"]] = output
         return item
-
-    def _unasked(self, item: Any) -> Any:
-        """An answer with the id of no question ends the only call that waits, if that is clear.
-
-        One to a question that was given up is late, and nothing else.
-        """
-        number = item.message.id
-        late = str(number).isdecimal() and len(str(number)) < 19 and int(number) <= self._latest
-        if late or len(self._waiting) != 1:
-            return item
-        (question,) = self._waiting.values()
-        return self._failed(
-            question, f"it answered with the id {number!r:.40}, not with {question!r}"
-        )
 
     def _failed(self, number: Any, why: str) -> Any:
         self._waiting.pop(str(number), None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -123,6 +125,19 @@ def collecting(*script: int) -> Iterator[Collector]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def collector_process(*words: str) -> Iterator[str]:
+    """The address of a collector in a process of its own, which *words* say how to answer."""
+    script = Path(__file__).with_name("collector_process.py")
+    command = [sys.executable, str(script), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.terminate()
 
 
 @pytest.fixture

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,9 +12,8 @@ import pytest
 from appl.tracing.exporting.delivery import Batching
 from tests.housekeeping.conftest import made
 
-from .conftest import Collector, Project, collecting
+from .conftest import Collector, Project, collecting, collector_process
 
-PROCESS = Path(__file__).with_name("collector_process.py")
 CALLS, LONG_CALLS = 3_000, 20_000
 MEASURED = """
 import sys
@@ -143,23 +138,12 @@ def test_options_that_cannot_be_are_refused(project: Project, words: tuple[str, 
     assert done.code == 2 and words[-1 if "--from-start" in words else -2] in done.err
 
 
-@contextlib.contextmanager
-def collector_process(capacity: int, work_s: float) -> Iterator[str]:
-    words = [sys.executable, str(PROCESS), str(capacity), str(work_s)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.terminate()
-
-
 @pytest.mark.parametrize("calls", [CALLS, pytest.param(LONG_CALLS, marks=pytest.mark.long)])
 def test_many_calls_reach_a_collector_that_refuses_above_a_rate(
     calls: int, project: Project
 ) -> None:
     run = made(project.folder / ".appl", 1, calls=calls).stem
-    with collector_process(capacity=calls // 5, work_s=0.3) as url:
+    with collector_process("takes", str(calls // 5), "0.3") as url:
         words = ("-c", MEASURED, "trace", "export", run, "--otel", url)
         first = project.python(*words, "--deadline", "1")
         again = project.python(*words)

@@ -306,10 +306,6 @@ class Gathering:
 
     # -- the end
 
-    @property
-    def _ends_as_waiting(self) -> bool:
-        return self._run is not None and self._run.waiting is not None
-
     def close(self) -> None:
         """Remove the files of batches that were read, and leave the others; from any thread."""
         if self.batches or self._leftovers:
@@ -322,9 +318,10 @@ class Gathering:
             self._alarm.cancel()
         path = self._run.trace_path() if self._run is not None else None
         run = "RUN" if path is None else path.stem
+        is_waiting = self._run is not None and self._run.waiting is not None
         for batch in self.batches.values():
             batch.hide()
-            if batch.is_away and batch.status is not None and not self._ends_as_waiting:
+            if batch.is_away and batch.status is not None and not is_waiting:
                 self.say(
                     f"the batch {batch.status.id} goes on at {batch.backend}: the same command, or "
                     f"`appl trace resume {run}`, goes on with it; `appl trace batches {run} "

@@ -21,20 +21,14 @@ def told_once(old: str, new: str) -> None:
     if old in _told:
         return
     _told.add(old)
-    warnings.warn(
-        f"{old} is an older spelling: write {new}", DeprecationWarning, stacklevel=_users_level()
-    )
-
-
-def _users_level() -> int:
-    """The stack level at which the user's code begins, as ``warnings.warn`` counts."""
-    level, frame = 1, sys._getframe(2)
+    level, frame = 1, sys._getframe(1)  # up to where the user's code begins
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         level += 1
         if frame.f_back is None:
             break
         frame = frame.f_back
-    return level + 1
+    words = f"{old} is an older spelling: write {new}"
+    warnings.warn(words, DeprecationWarning, stacklevel=level + 1)
 
 
 def renamed(

@@ -124,9 +124,16 @@ def sweep() -> None:
     """Remove the sockets of processes that no longer exist and that nobody listens at."""
     for path in sockets():
         pid = pid_of(path)
-        if pid is not None and not _is_alive(pid) and is_deserted(path):
-            with contextlib.suppress(OSError):
-                path.unlink()
+        if pid is None:
+            continue
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            if is_deserted(path):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        except OSError:  # it lives, and is not ours
+            continue
 
 
 def is_deserted(path: Path) -> bool:
@@ -140,13 +147,3 @@ def is_deserted(path: Path) -> bool:
         except OSError:
             return False
     return False
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

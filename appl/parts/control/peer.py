@@ -18,18 +18,13 @@ def user_of(sock: socket.socket) -> int:
     if option is not None:
         _, user, _ = _PAIR.unpack(sock.getsockopt(socket.SOL_SOCKET, option, _PAIR.size))
         return int(user)
-    return _by_getpeereid(sock)
+    import ctypes  # macOS and the BSDs have a function of C for it
 
-
-def _by_getpeereid(sock: socket.socket) -> int:
-    """The same for macOS and the BSDs."""
-    import ctypes
-
-    user, group = ctypes.c_uint32(), ctypes.c_uint32()
+    owner, group = ctypes.c_uint32(), ctypes.c_uint32()
     library = ctypes.CDLL(None, use_errno=True)
-    if library.getpeereid(sock.fileno(), ctypes.byref(user), ctypes.byref(group)):
+    if library.getpeereid(sock.fileno(), ctypes.byref(owner), ctypes.byref(group)):
         raise OSError(ctypes.get_errno(), "getpeereid failed")
-    return int(user.value)
+    return int(owner.value)
 
 
 def is_mine(sock: socket.socket) -> bool:

@@ -106,31 +106,24 @@ class ControlServer:
             client.leave()
 
     def _accept(self, listening: socket.socket) -> None:
+        loop = self._loop
+        assert loop is not None
         for _ in range(_QUEUE):
             try:
                 accepted, _address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError:  # no more files may be opened: later, perhaps
-                self._pause_accepting(listening)
+                loop.remove_reader(listening.fileno())
+                loop.call_later(_REST_S, self._listen_on, listening)
                 return
-            self._admit(accepted)
-
-    def _pause_accepting(self, listening: socket.socket) -> None:
-        """Accept no connections for a while."""
-        assert self._loop is not None
-        self._loop.remove_reader(listening.fileno())
-        self._loop.call_later(_REST_S, self._listen_on, listening)
-
-    def _admit(self, accepted: socket.socket) -> None:
-        if not is_mine(accepted):
-            accepted.close()
-            return
-        accepted.setblocking(False)
-        if len(self._clients) >= MOST_CLIENTS:
-            next(iter(self._clients)).leave()
-        assert self._loop is not None
-        self._clients[_ClientConnection(self, accepted, self._loop)] = None
+            if not is_mine(accepted):
+                accepted.close()
+                continue
+            accepted.setblocking(False)
+            if len(self._clients) >= MOST_CLIENTS:
+                next(iter(self._clients)).leave()
+            self._clients[_ClientConnection(self, accepted, loop)] = None
 
     def heard(self, client: _ClientConnection) -> None:
         """Note that *client* was active."""

@@ -208,7 +208,8 @@ class _RayWorker:
             for reference in references:
                 self._heard(self._ray.get(reference))
         except Exception as error:
-            self.lose(_first_line(error))
+            lines = str(error).strip().splitlines()
+            self.lose(lines[0] if lines else type(error).__name__)
 
     def _heard(self, batch: bytes) -> None:
         # The watch of the node may lose the worker on another thread: after that nothing is heard.
@@ -239,11 +240,6 @@ class _RayWorker:
         """End the process, if the cluster is there to do it."""
         with contextlib.suppress(Exception):
             self._ray.kill(self._actor)
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
 
 
 class Actor:

@@ -186,7 +186,9 @@ class DistributedMap:
         unsent = self._pool.unsent()
         if unsent is not None:
             return unsent
-        if self.source.exhausted or not self._may_begin():
+        room = self._pool.room()
+        limit = min(room, self._concurrency or room)
+        if self.source.exhausted or self._pool.at_work() >= limit:
             return None
         entry = self.source.take()
         if entry is None:
@@ -198,11 +200,6 @@ class DistributedMap:
             self._end(index, Error(error))
             return self._next()
         return WorkItem(index, self.source.first + index, payload)
-
-    def _may_begin(self) -> bool:
-        """True if one more item may start: workers have room, and *concurrency* allows it."""
-        room = self._pool.room()
-        return self._pool.at_work() < min(room, self._concurrency or room)
 
     # -- what workers say, on the program's thread
 

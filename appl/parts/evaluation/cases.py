@@ -73,7 +73,18 @@ def parameters_of(f: Callable[..., object]) -> list[str] | None:
 def _rows(data: object) -> Iterator[tuple[str, object]]:
     """Each row of *data*, after its place in words."""
     if isinstance(data, str | os.PathLike):
-        yield from _rows_of_file(Path(data))
+        path = Path(data)
+        readers = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv}
+        reader = readers.get(path.suffix.lower())
+        if reader is None:
+            raise InvalidOption(f"{path}: cases are read from .jsonl, .json and .csv files")
+        try:
+            text = path.read_text("utf-8-sig")
+        except OSError as error:
+            raise InvalidOption(f"{path}: the cases cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise InvalidOption(f"{path}: it is no UTF-8 text: {error}") from None
+        yield from reader(path, text)
     elif isinstance(data, Iterable):
         yield from ((f"case {number}", row) for number, row in enumerate(data, 1))
     else:
@@ -85,20 +96,6 @@ def _rows(data: object) -> Iterator[tuple[str, object]]:
 
 def _source(data: object) -> str:
     return str(data) if isinstance(data, str | os.PathLike) else "the data"
-
-
-def _rows_of_file(path: Path) -> Iterator[tuple[str, object]]:
-    readers = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InvalidOption(f"{path}: cases are read from .jsonl, .json and .csv files")
-    try:
-        text = path.read_text("utf-8-sig")
-    except OSError as error:
-        raise InvalidOption(f"{path}: the cases cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InvalidOption(f"{path}: it is no UTF-8 text: {error}") from None
-    yield from reader(path, text)
 
 
 def _json_lines(path: Path, text: str) -> Iterator[tuple[str, object]]:
@@ -156,7 +153,11 @@ def _case(
         kwargs = {key: fields[key] for key in fields if key in (names or ()) and key != TARGET}
         args, value = (), kwargs
         if not kwargs:
-            raise InvalidOption(_without_input(place, fields, names, program))
+            takes = f"{getattr(program, '__name__', 'the program')}({', '.join(names or ['…'])})"
+            raise InvalidOption(
+                f"{place}: a case needs `input`, or fields named as the parameters of {takes}; it "
+                f"has {', '.join(fields) or 'nothing'}"
+            )
     case_id = "" if fields.get(ID) in (None, "") else str(fields[ID])
     return place, Case(case_id, "", args, kwargs, value, fields.get(TARGET), fields)
 
@@ -168,19 +169,6 @@ def _arguments(
     if isinstance(value, Mapping) and value and all(key in (names or ()) for key in value):
         return (), {str(key): item for key, item in value.items()}
     return (value,), {}
-
-
-def _without_input(
-    place: str,
-    fields: Mapping[str, object],
-    names: list[str] | None,
-    program: Callable[..., object],
-) -> str:
-    takes = f"{getattr(program, '__name__', 'the program')}({', '.join(names or ['…'])})"
-    return (
-        f"{place}: a case needs `input`, or fields named as the parameters of {takes}; it has "
-        f"{', '.join(fields) or 'nothing'}"
-    )
 
 
 def _with_ids(cases: list[tuple[str, Case]]) -> list[Case]:

@@ -98,13 +98,9 @@ def paired(after: Sequence[float], before: Sequence[float], binary: bool) -> Pai
     differences = [new - old for new, old in zip(after, before, strict=True)]
     if not differences:
         return None
-    if binary:
-        return _right_or_wrong(differences)
-    mean, low, high = mean_interval(differences)
-    return Paired(mean, low, high, _t_test(differences))
-
-
-def _right_or_wrong(differences: Sequence[float]) -> Paired:
+    if not binary:
+        mean, low, high = mean_interval(differences)
+        return Paired(mean, low, high, _t_test(differences))
     count, mean = len(differences), fmean(differences)
     better, worse = differences.count(1.0), differences.count(-1.0)
     if count < 2:

@@ -193,7 +193,12 @@ class Evaluation:
 
     def table(self) -> list[str]:
         """The table as lines of text."""
-        return list(_aligned([self.head(), *self.rows()]))
+        rows = [self.head(), *self.rows()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
 
     def title(self) -> str:
         """The subject of the evaluation, in a line."""
@@ -315,12 +320,6 @@ def _span(low: float | None, high: float | None, shown: Any = _number) -> str:
 
 def _data(value: Summary | Difference | Usage) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-def _aligned(rows: Sequence[Row]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def shown(value: object) -> str:

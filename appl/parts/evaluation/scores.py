@@ -149,15 +149,12 @@ def number_of(value: object) -> float | None:
         return None
     if isinstance(data, str):
         word = data.strip().strip(".").casefold()
-        data = _WORDS[word] if word in _WORDS else _float(word)
+        if word in _WORDS:
+            data = _WORDS[word]
+        else:
+            with contextlib.suppress(ValueError):
+                data = float(word)
     with contextlib.suppress(OverflowError):  # a whole number of hundreds of digits
         if isinstance(data, bool | int | float) and math.isfinite(data):
             return float(data)
     raise ValueError(f"a score is a number, True or False, yes or no, or None; got {value!r:.80}")
-
-
-def _float(word: str) -> float | None:
-    try:
-        return float(word)
-    except ValueError:
-        return math.nan

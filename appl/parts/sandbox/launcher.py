@@ -177,8 +177,13 @@ def enter_namespaces(system: System) -> None:
     if helper == 0:
         os.close(ready[1])
         os.read(ready[0], 1)
-        done = _map_two(us) if user == 0 else True
-        os.write(told[1], b"1" if done else b"0")
+        result = b"1"
+        try:
+            for name in ("uid_map", "gid_map") if user == 0 else ():
+                Path(f"/proc/{us}/{name}").write_text(f"0 0 1\n{NOBODY} {NOBODY} 1\n")
+        except OSError:
+            result = b"0"
+        os.write(told[1], result)
         os._exit(0)
     try:
         system.do("unshare", NAMESPACES)
@@ -192,15 +197,6 @@ def enter_namespaces(system: System) -> None:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{NOBODY} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{NOBODY} {group} 1")
-
-
-def _map_two(process: int) -> bool:
-    try:
-        for name in ("uid_map", "gid_map"):
-            Path(f"/proc/{process}/{name}").write_text(f"0 0 1\n{NOBODY} {NOBODY} 1\n")
-    except OSError:
-        return False
-    return True
 
 
 def make_root(system: System, request: dict[str, Any]) -> None:

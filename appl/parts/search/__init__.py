@@ -139,7 +139,7 @@ def _kinds(
     vectors = list(finished(alike))
     if len(vectors) != len(found):
         raise InvalidOption(f"keep(): {len(found)} candidates have {len(vectors)} vectors")
-    return list(_clusters([_unit(vector) for vector in vectors]))
+    return list(_clusters(vectors))
 
 
 def _words(step: Hashable) -> Hashable:
@@ -148,13 +148,12 @@ def _words(step: Hashable) -> Hashable:
     return " ".join(str(step).casefold().split())
 
 
-def _unit(vector: Sequence[float]) -> list[float]:
-    length = math.hypot(*vector)
-    return [part / length for part in vector] if length else list(vector)
-
-
-def _clusters(units: Sequence[Sequence[float]]) -> list[int]:
+def _clusters(vectors: Iterable[Sequence[float]]) -> list[int]:
     """The cluster of each vector: that of the first one before it that is near, else its own."""
+    units: list[list[float]] = []
+    for vector in vectors:
+        length = math.hypot(*vector)
+        units.append([part / length for part in vector] if length else list(vector))
     leaders: list[int] = []
     found: list[int] = []
     for place, unit in enumerate(units):

@@ -103,7 +103,10 @@ class _Selection:
         for group in self._tree.groups:
             for wanted in self._variants(group, width):
                 if wanted and self._tree.value(wanted) > value + _LEAST:
-                    self._become(wanted)
+                    for place in self.kept - wanted:
+                        self._remove(place)
+                    for place in wanted - self.kept:
+                        self._add(place)
                     return True
         return False
 
@@ -119,12 +122,6 @@ class _Selection:
             elif len(wanted) == width + 1:
                 for place in rest:
                     yield wanted - {place}
-
-    def _become(self, wanted: set[int]) -> None:
-        for place in self.kept - wanted:
-            self._remove(place)
-        for place in wanted - self.kept:
-            self._add(place)
 
     def _removed(self) -> bool:
         if len(self.kept) < 2:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from appl.tracing.exporting import conventions as names
 from appl.tracing.exporting.spans import ExportSpan, spans_of
@@ -37,7 +37,10 @@ def _events(spans: list[ExportSpan], zero: int) -> Iterator[dict[str, object]]:
         about = {"name": "process_name", "ph": "M", "pid": process, "tid": 0}
         yield {**about, "args": {"name": name}}
     places: dict[bytes, dict[str, object]] = {}
-    for process, group in _grouped(spans).items():
+    groups: dict[int, list[ExportSpan]] = {}
+    for span in spans:
+        groups.setdefault(_process(span), []).append(span)
+    for process, group in groups.items():
         for span, lane in laned(group):
             at = {"pid": process, "tid": lane, "ts": (span.start - zero) / 1000}
             places[span.identity] = {**at, "end": (span.end - zero) / 1000}
@@ -72,13 +75,6 @@ def _flows(
             end = {"pid": target["pid"], "tid": target["tid"], "ts": target["ts"]}
             yield {**flow, "ph": "s", **begin}
             yield {**flow, "ph": "f", "bp": "e", **end}
-
-
-def _grouped(spans: Iterable[ExportSpan]) -> dict[int, list[ExportSpan]]:
-    groups: dict[int, list[ExportSpan]] = {}
-    for span in spans:
-        groups.setdefault(_process(span), []).append(span)
-    return groups
 
 
 def _process(span: ExportSpan) -> int:

@@ -149,9 +149,6 @@ class Collector:
             return Busy(f"the collector at {self.url} cannot be reached: {why}", None, False)
         if 200 <= answer.status < 300:
             return _taken(answer, count, secrets, self.url)
-        return self._not_taken(answer, kind, secrets)
-
-    def _not_taken(self, answer: CollectorAnswer, kind: str, secrets: list[str]) -> Outcome:
         body = answer.body[:ERROR_BYTES].decode("utf-8", "replace")
         message = visible(message_in_body(body, secrets) or excerpt(answer.reason, secrets))
         if answer.status in _BUSY:
@@ -182,31 +179,19 @@ def _taken(answer: CollectorAnswer, count: int, secrets: list[str], url: str) ->
     kind = _header(answer, "content-type")
     if "html" in kind.lower():
         return Refused(f"the server at {url} answered with a page: it is no collector")
-    rejected, message = _partial(answer.body, kind)
-    return Taken(min(max(rejected, 0), count), visible(excerpt(message, secrets)))
-
-
-def _partial(body: bytes, kind: str) -> tuple[int, str]:
-    """The number of rejected spans and the collector's message; (0, "") if they cannot be read.
-
-    A collector that answers 200 took the request.
-    """
     try:
-        return _of_protobuf(body) if "protobuf" in kind else _of_json(body)
-    except Exception:
-        return 0, ""
+        if "protobuf" in kind:
+            from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
 
-
-def _of_protobuf(body: bytes) -> tuple[int, str]:
-    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
-
-    partial = service.ExportTraceServiceResponse.FromString(body).partial_success
-    return int(partial.rejected_spans), str(partial.error_message)
-
-
-def _of_json(body: bytes) -> tuple[int, str]:
-    partial = read_json(body)["partialSuccess"]
-    return int(partial.get("rejectedSpans", 0)), str(partial.get("errorMessage", ""))
+            partial = service.ExportTraceServiceResponse.FromString(answer.body).partial_success
+            rejected, message = int(partial.rejected_spans), str(partial.error_message)
+        else:
+            fields = read_json(answer.body)["partialSuccess"]
+            rejected = int(fields.get("rejectedSpans", 0))
+            message = str(fields.get("errorMessage", ""))
+    except Exception:  # a collector that answers 200 took the request, whatever its words
+        rejected, message = 0, ""
+    return Taken(min(max(rejected, 0), count), visible(excerpt(message, secrets)))
 
 
 # -- HTTP

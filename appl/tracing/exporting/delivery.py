@@ -109,12 +109,10 @@ class Delivery:
         if self.rejected:
             line += f", {self.rejected:,} were rejected"
         if self.stopped is not None:
-            line += f" ({self._which()}): {self.stopped}"
+            done, every = self.first_calls()
+            calls = f"calls 1–{done:,} of {every:,}" if done else f"none of {every:,} calls"
+            line += f" ({calls}): {self.stopped}"
         return f"{line}; the collector says: {self.said}" if self.said else line
-
-    def _which(self) -> str:
-        done, every = self.first_calls()
-        return f"calls 1–{done:,} of {every:,}" if done else f"none of {every:,} calls"
 
 
 class _Stopped(Exception):
@@ -222,27 +220,25 @@ class Courier:
         return self._collector.ask(*body, count, min(self._patience.answer_s, remaining_s))
 
     def _give_way(self, busy: Busy, tried: int) -> None:
-        """Wait after the try number *tried* that *busy* answered, and send more slowly then."""
-        wait = self._time_to_wait(busy.wait_s, tried)
+        """Wait after the try number *tried* that *busy* answered, and send more slowly then.
+
+        It waits at least as long as the collector asks, and at random, so that exports spread out.
+        """
+        patience, uniform, retry_after = self._patience, self._dice.uniform, busy.wait_s
+        if retry_after is not None and retry_after > 0:
+            wait = max(retry_after * uniform(1.0, 1.1), patience.first_s * uniform(0.5, 1.0))
+        else:
+            longest = min(patience.first_s * 2.0 ** min(tried, 30), patience.longest_s)
+            wait = longest * uniform(0.5, 1.0)
         self.delivery.busy += 1
         problem = "busy" if busy.answered else "not reached"
         self.delivery.waiting = f"the collector is {problem}; the next try is in {wait:.1f} s"
         self._watch(self.delivery)
         if self._clock.monotonic() + wait >= self._end:
-            raise _Stopped(
-                f"{busy.why}, and its {self._patience.total_s:g} s end before the next try"
-            )
+            raise _Stopped(f"{busy.why}, and its {patience.total_s:g} s end before the next try")
         self._sleep(wait)
         self.delivery.waiting = ""
         self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _SLOWEST_S)
-
-    def _time_to_wait(self, retry_after: float | None, tried: int) -> float:
-        """The wait: at least what the collector asks for; random, so that exports spread out."""
-        patience, uniform = self._patience, self._dice.uniform
-        if retry_after is not None and retry_after > 0:
-            return max(retry_after * uniform(1.0, 1.1), patience.first_s * uniform(0.5, 1.0))
-        longest = min(patience.first_s * 2.0 ** min(tried, 30), patience.longest_s)
-        return longest * uniform(0.5, 1.0)
 
     def _sleep(self, seconds: float) -> None:
         if seconds > 0:

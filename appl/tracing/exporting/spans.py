@@ -98,8 +98,17 @@ class _Maker:
             spans.append(
                 self._call(event) if isinstance(event, RecordedCall) else self._tool(event)
             )
-        spans += [self._superseded(call) for call in trace.earlier if call.attempts]
-        self._stretch(spans)
+        for call in trace.earlier:
+            if call.attempts:  # a later process repeated it, and it may have been paid for
+                span = self._call(call)
+                span.identity = self._identity(f"call of process {call.incarnation}", call.address)
+                span.attributes[names.SUPERSEDED], span.whole = True, True
+                spans.append(span)
+        by_id = {span.identity: span for span in spans}
+        for span in reversed(spans):  # each lasts to the end of the last span inside it
+            above = by_id.get(span.parent) if span.parent is not None else None
+            if above is not None and above.kind == "internal":
+                above.end, above.start = max(above.end, span.end), min(above.start, span.start)
         over = trace.state != "running"
         for span in spans:
             span.whole = over or span.whole
@@ -122,15 +131,6 @@ class _Maker:
             if address in self._known:
                 return self._known[address].identity
         return self._root.identity
-
-    @staticmethod
-    def _stretch(spans: list[ExportSpan]) -> None:
-        """Extend each span to the end of the last span inside it."""
-        by_id = {span.identity: span for span in spans}
-        for span in reversed(spans):
-            above = by_id.get(span.parent) if span.parent is not None else None
-            if above is not None and above.kind == "internal":
-                above.end, above.start = max(above.end, span.end), min(above.start, span.start)
 
     def _made_root(self) -> ExportSpan:
         trace, began = self._trace, self._trace.wall(0)
@@ -220,16 +220,6 @@ class _Maker:
         span.links = [self._identity("call", edge) for edge in call.edges if edge in recorded]
         span.events = list(self._attempts(call))
         self._fail(span, call.error)
-        return span
-
-    def _superseded(self, call: RecordedCall) -> ExportSpan:
-        """The span of a call that an earlier process sent and a later one repeated.
-
-        It may have been paid for.
-        """
-        span = self._call(call)
-        span.identity = self._identity(f"call of process {call.incarnation}", call.address)
-        span.attributes[names.SUPERSEDED], span.whole = True, True
         return span
 
     def _asked(self, call: RecordedCall) -> Attributes:
