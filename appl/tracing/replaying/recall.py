@@ -121,7 +121,8 @@ class Recall(Sequencer):
         if self._drafts is None:
             from appl.tracing.replaying.recorded_drafts import RecordedDrafts  # few backends do
 
-            self._drafts = RecordedDrafts(self.trace)
+            with_run = "draft_runs" in call.profile.features
+            self._drafts = RecordedDrafts(self.trace, with_run)
         if call.request is not None:
             call.request.draft = self._drafts.of(call.address)
 
