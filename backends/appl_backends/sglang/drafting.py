@@ -118,8 +118,10 @@ class DraftingServer:
             meta = each.get("meta_info") if isinstance(each, Mapping) else None
             given = meta if isinstance(meta, Mapping) else {}
             tokens, steps = given.get("completion_tokens"), given.get("spec_verify_ct")
-            if type(tokens) is int and type(steps) is int and 0 < steps <= tokens:
-                self._acceptance(request).add(tokens, steps)
+            if type(tokens) is int and type(steps) is int and 0 < steps < tokens:
+                # The first token comes with the prompt, without a step. The server counts it in
+                # spec_accept_length, which is 2 for an answer of two tokens without a draft.
+                self._acceptance(request).add(tokens - 1, steps)
 
     def unavailable(self) -> None:
         """Note that the server could not be asked: for a while nothing is sent there."""
