@@ -89,6 +89,8 @@ FEATURES = frozenset(
         "tools",
     }
 )
+DRAFTING = frozenset({"drafts", "draft_runs"})
+"""Further features of a client that has a server that speculates."""
 TIE = 1e-6
 _LONG = 32768
 _COLD = 256
@@ -168,7 +170,7 @@ class SGLang:
             self._add_server(drafting, prefill, connections)
         self._aborts: set[asyncio.Task[None]] = set()
         self._closed = self._told_of_seed = False
-        features = FEATURES if self._drafting is None else FEATURES | {"drafts", "draft_runs"}
+        features = FEATURES if self._drafting is None else FEATURES | DRAFTING
         self.profile = Profile(
             "sglang", features, request_bodies.OPTIONS, default_model=model, concurrency=connections
         )
