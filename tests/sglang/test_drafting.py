@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -220,3 +223,26 @@ def test_only_a_client_that_can_use_drafts_asks_for_them() -> None:
     assert "drafts" not in SGLang(url="http://a:1").profile.features
     features = SGLang(url="http://a:1", drafting="http://b:1").profile.features
     assert {"drafts", "draft_runs"} <= features
+
+
+def test_servers_of_the_environment_belong_to_its_address() -> None:
+    code = (
+        "from appl_backends.sglang import SGLang\n"
+        "for each in SGLang(), SGLang(url='http://other:1'):\n"
+        "    print(each._drafting.wire.url if each._drafting else None)"
+    )
+    names = {"SGLANG_URL": "http://mine:1", "SGLANG_DRAFTING_URL": "http://mine:2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **names}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["http://mine:2", "None"]
+
+
+def test_a_client_without_a_further_server_loads_nothing_for_one() -> None:
+    code = (
+        "import sys\nfrom appl_backends.sglang import SGLang\nSGLang(url='http://other:1')\n"
+        "print([name for name in sys.modules if name.endswith(('.drafting', '.prefill', '.pair'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

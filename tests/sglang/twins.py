@@ -7,7 +7,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -76,11 +76,12 @@ def twin(served: Served, **fields: Any) -> Iterator[Twin]:
                 found = json.dumps({**json.loads(found), **here.facts}).encode()
             if self.path == "/generate" and here.changes is not None and status == 200:
                 found = changed(here.changes, body, found)
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(found)))
-            self.end_headers()
-            self.wfile.write(found)
+            with suppress(OSError):  # whoever asked may have gone
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(found)))
+                self.end_headers()
+                self.wfile.write(found)
 
         def _real(self, data: bytes) -> tuple[int, str, bytes]:
             headers = {"Authorization": self.headers.get("Authorization", "")}

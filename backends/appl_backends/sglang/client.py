@@ -61,13 +61,8 @@ if TYPE_CHECKING:
     from appl_backends.sglang.prefill import PrefillServer
 
 URL = "http://127.0.0.1:30000"
-ENVIRONMENT = (
-    "SGLANG_URL",
-    "SGLANG_API_KEY",
-    "SGLANG_ADMIN_KEY",
-    "SGLANG_DRAFTING_URL",
-    "SGLANG_PREFILL_URL",
-)
+ENVIRONMENT = ("SGLANG_URL", "SGLANG_API_KEY", "SGLANG_ADMIN_KEY")
+BESIDE = ("SGLANG_DRAFTING_URL", "SGLANG_PREFILL_URL")
 FEATURES = frozenset(
     {
         "choice_methods",
@@ -115,7 +110,7 @@ class SGLang:
     *drafting* is the URL of a second server of the model, which speculates (NGRAM): calls go there
     while few are in flight and enough drafts are right. *prefill* is the URL of the server that
     computes the prompts, where the one at *url* only generates. Both take the same keys, and
-    default to ``SGLANG_DRAFTING_URL`` and ``SGLANG_PREFILL_URL`` where *url* does.
+    default to ``SGLANG_DRAFTING_URL`` and ``SGLANG_PREFILL_URL`` if *url* is ``SGLANG_URL``.
     The server is the user's own, so answers cost nothing, unless ``[prices]`` says otherwise.
     """
 
@@ -142,7 +137,10 @@ class SGLang:
         if connections < 1 or connect_timeout <= 0:
             raise InvalidOption("connections and connect_timeout must be positive")
         connections = min(connections, most_connections())
-        where, key, admin, drafting, prefill = _address(url, api_key, admin_key, drafting, prefill)
+        where, key, admin = _address(url, api_key, admin_key)
+        if where == os.environ.get(ENVIRONMENT[0]):
+            drafts, prompts = map(os.environ.get, BESIDE)
+            drafting, prefill = drafting or drafts, prefill or prompts
         conceal("api_key of sglang", key)
         conceal("admin_key of sglang", admin)
         self._wire = Wire(where, key, admin, connections, connect_timeout)
@@ -663,21 +661,13 @@ class SGLang:
 
 
 def _address(
-    url: str | None,
-    api_key: str | None,
-    admin_key: str | None,
-    drafting: str | None,
-    prefill: str | None,
-) -> tuple[str, str | None, str | None, str | None, str | None]:
-    """The server's URL, its keys, and the URLs of servers beside it.
-
-    The environment's keys and further servers belong to the environment's URL.
-    """
-    there, key, admin, drafts, prompts = map(os.environ.get, ENVIRONMENT)
+    url: str | None, api_key: str | None, admin_key: str | None
+) -> tuple[str, str | None, str | None]:
+    """The server's URL and its keys; the environment's keys belong to the environment's URL."""
+    there, key, admin = map(os.environ.get, ENVIRONMENT)
     if url is not None and url != there:
-        return url, api_key, admin_key, drafting, prefill
-    found = there or URL, api_key or key, admin_key or admin
-    return *found, drafting or drafts, prefill or prompts
+        return url, api_key, admin_key
+    return there or URL, api_key or key, admin_key or admin
 
 
 async def _exchanged(wire: Wire, body: Body) -> Any:

@@ -107,26 +107,26 @@ def beside(plan: LaunchPlan, free: Callable[[], float | None] | None = None) -> 
             f"--drafting needs two copies of the model on the GPU, and {what} is not known here; "
             f"give {FRACTION}, a share of what is free when each of them starts"
         )
-    weights /= plan.tp
-    cache = memory - 2 * weights - 2 * _BESIDE
+    each = weights / plan.tp
+    cache = memory - 2 * each - 2 * _BESIDE
     if cache < _LEAST_CACHE:
         raise Unsupported(
-            f"--drafting needs two copies of the model on the GPU: 2 x {weights / _GB:.1f} GB of "
+            f"--drafting needs two copies of the model on the GPU: 2 x {each / _GB:.1f} GB of "
             f"weights, 2 x {_BESIDE / _GB:.0f} GB beside them and at least "
             f"{_LEAST_CACHE / _GB:.0f} GB for their caches, and {memory / _GB:.1f} GB are free"
         )
     # Each fraction counts from what is free when that server starts: the second finds what the
     # first, which is ready by then, has left.
-    first = weights + cache * _OF_PLAIN
-    second = weights + cache * (1 - _OF_PLAIN)
+    first = each + cache * _OF_PLAIN
+    second = each + cache * (1 - _OF_PLAIN)
     left = memory - first - _BESIDE
     return {FRACTION: f"{first / memory:.3f}"}, {**SPECULATES, FRACTION: f"{second / left:.3f}"}
 
 
-def _weights(model: str) -> float | None:
+def _weights(model: str) -> int | None:
     folder = folder_of(model)
     sizes = [each.stat().st_size for each in Path(folder).glob("*.safetensors")] if folder else []
-    return float(sum(sizes)) or None
+    return sum(sizes) or None
 
 
 def free_bytes() -> float | None:

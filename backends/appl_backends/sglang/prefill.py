@@ -65,16 +65,16 @@ class PrefillServer:
         )
 
     async def asked(
-        self, body: Body, prompts: int | None, decode: Callable[[Body], Awaitable[Any]]
+        self, body: Body, prompts: int | None, generate: Callable[[Body], Awaitable[Any]]
     ) -> Any:
-        """The answer by *decode* to *body*, which both servers get.
+        """The answer by *generate* to *body*, which both servers get.
 
         *prompts* is the length of a body's list of prompts, ``None`` for a single one. Raises what
         either fails with.
         """
         joined = self._joined(body, prompts)
         computing = asyncio.ensure_future(self._computed(joined))
-        generating = asyncio.ensure_future(decode(joined))
+        generating = asyncio.ensure_future(generate(joined))
         both = {computing, generating}
         try:
             # The one that generates waits for the other, for minutes if that has failed: the first
