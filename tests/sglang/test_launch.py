@@ -395,6 +395,28 @@ def test_a_server_that_speculates_starts_when_the_plain_one_is_ready(fake: Path)
     assert is_gone(plain["pid"]) and is_gone(other["pid"])
 
 
+@pytest.mark.parametrize(("which", "kept"), [("url", False), ("drafting", True)])
+def test_a_plain_server_that_dies_takes_the_one_beside_it_along(
+    fake: Path, which: str, kept: bool
+) -> None:
+    lines: list[str] = []
+    with launched(plan(fake, drafting=True, restarts=1, more=HALF), lines.append) as launch:
+        urls = [launch.settings[name] for name in ("url", "drafting")]
+        before = [facts(url, launch.api_key)["pid"] for url in urls]
+        watching = threading.Thread(target=launch.look_after, args=(threading.Event(),))
+        watching.start()
+        dead = before[["url", "drafting"].index(which)]
+        die(launch.settings[which])
+        until(lambda: any("is started again" in line for line in lines) and is_gone(dead))
+        if not kept:
+            until(lambda: all(map(is_gone, before)))
+        for child in launch._children:
+            child.wait_ready(60)
+        assert (facts(urls[0], launch.api_key)["pid"] == before[0]) is kept
+        launch.stopping.set()
+        watching.join()
+
+
 def weights(folder: Path, gb: int) -> str:
     """A model's folder with weights of a size that is no more than a number."""
     folder.mkdir()
@@ -438,6 +460,9 @@ def test_what_does_not_go_together_is_refused(fields: dict[str, Any]) -> None:
 
 
 def test_the_command_names_the_second_server(fake: Path) -> None:
-    with command(fake, "--prefill", "1", "--decode", "1") as (_, said):
-        assert said["prefill"] != said["url"]
-        assert option(facts(said["prefill"], said["api_key"]), "--disaggregation-mode") == "prefill"
+    with command(fake, "--prefill", "1", "--decode", "1") as (process, said):
+        found = [facts(said[name], said["api_key"]) for name in ("prefill", "url")]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert [option(each, "--disaggregation-mode") for each in found] == ["prefill", "decode"]
+    assert all(is_gone(each["pid"]) for each in found)

@@ -173,8 +173,9 @@ class Launch:
             )
         self._left -= 1
         self.tell(f"{child.name} ended with code {code}, and is started again ({child.log})")
-        if self.plan.is_apart:
-            self.restart()  # the other one holds the connection to what has ended
+        if self.plan.is_apart or (self.plan.drafting and child is self._children[0]):
+            # The other one holds the connection to what has ended, or memory that it had found.
+            self.restart()
             return
         child.stop()  # what it has left behind
         child.start()
