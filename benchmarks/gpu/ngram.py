@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=400)
     parser.add_argument("--answer", type=int, default=200)
     parser.add_argument("--at-once", default="8,64")
-    parser.add_argument("--calls", type=int, default=4, help="times those at once")
+    parser.add_argument("--calls", type=int, default=8, help="times those at once")
     parser.add_argument("--json")
     options = parser.parse_args()
     texts, ngram = Texts(options.tokenizer), Server(options.ngram)

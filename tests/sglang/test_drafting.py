@@ -16,7 +16,7 @@ from appl.errors import ConfigError, InvalidOption
 from appl.prompt import Message, Messages
 from appl.testing.embedded_server import Served
 from appl_backends.sglang import SGLang
-from appl_backends.sglang.drafting import MOST, DraftingServer, break_even
+from appl_backends.sglang.drafting import FIRST, MOST, DraftingServer, break_even
 from appl_backends.sglang.wire import Wire
 
 from .conftest import client
@@ -67,10 +67,21 @@ def test_a_call_with_a_recorded_answer_goes_to_the_server_that_speculates() -> N
 
 def test_where_many_calls_are_in_flight_it_stands_aside() -> None:
     at = server()
+    at.answered(drafted(), answer(80, 10))
     found = []
     for at.in_flight in range(40):
         found.append(drafts(at, drafted()))
     assert found == [True] * MOST + [False] * (40 - MOST)
+
+
+def test_few_calls_find_out_what_drafts_are_worth() -> None:
+    at = server()
+    for _ in range(10):
+        at.begin(at.choose(drafted()))
+    assert (at.there, at.in_flight) == (FIRST, 10)
+    at.answered(drafted(), answer(80, 10))
+    at.end(at.wire)
+    assert at.there == FIRST - 1 and drafts(at, drafted())
 
 
 @pytest.mark.parametrize("in_flight", [0, 7, MOST - 1])

@@ -478,7 +478,7 @@ class SGLang:
     ) -> Any:
         """The answer of the server to *body*, or of the one that speculates."""
         wire = drafting.choose(request)
-        drafting.in_flight += 1
+        drafting.begin(wire)
         try:
             if stream is not None:
                 found = await stream(wire, body)
@@ -495,7 +495,7 @@ class SGLang:
                 self._wire.learned.clear()
             raise
         finally:
-            drafting.in_flight -= 1
+            drafting.end(wire)
         if wire is drafting.wire:
             drafting.answered(request, found)
         return found

@@ -24,6 +24,8 @@ from appl_backends.sglang.wire import Wire
 MOST = 16
 """The most calls in flight at both servers with which a further one may go to the one that
 speculates. On an H200, 64 of them gain nothing even if all tokens are kept."""
+FIRST = 4
+"""The most calls there while no answer has shown what drafts are worth."""
 _LOAD_S = 120.0
 _CLOSE_S = 10.0
 _AWAY_S = 30.0
@@ -54,6 +56,11 @@ class Acceptance:
         self._steps = self._steps * _FORGOTTEN + steps
 
     @property
+    def is_known(self) -> bool:
+        """True if there was an answer."""
+        return self._steps > 0
+
+    @property
     def length(self) -> float:
         """The tokens that a step gives."""
         return self._tokens / self._steps if self._steps else self._first
@@ -63,13 +70,14 @@ class DraftingServer:
     """Chooses between the server behind *plain* and the one behind *wire*, which speculates.
 
     Calls with a recorded answer to the same call are expected to gain until answers show otherwise;
-    others are not. *advise* is told if the server does not take what is given to it.
+    others are not. ``in_flight`` are the calls at both servers, ``there`` those at the one that
+    speculates. *advise* is told if the server does not take what is given to it.
     """
 
     def __init__(self, wire: Wire, plain: Wire, advise: Callable[[str], None]) -> None:
         self.wire, self._plain, self._advise = wire, plain, advise
         self.recorded, self.other = Acceptance(float("inf")), Acceptance(1.0)
-        self.in_flight = 0
+        self.in_flight = self.there = 0
         self._declined = 0
         self._away_until = float("-inf")
         self._runs: dict[str, asyncio.Task[None]] = {}
@@ -106,11 +114,24 @@ class DraftingServer:
             self._offer(draft.run)
         if self.in_flight >= MOST or time.monotonic() < self._away_until:
             return self._plain
-        if self._acceptance(request).length < break_even(self.in_flight + 1):
+        acceptance = self._acceptance(request)
+        if not acceptance.is_known and self.there >= FIRST:
+            return self._plain
+        if acceptance.length < break_even(self.in_flight + 1):
             self._declined += 1
             if self._declined % _TRIED:
                 return self._plain
         return self.wire
+
+    def begin(self, wire: Wire) -> None:
+        """Count a call that is sent to *wire*."""
+        self.in_flight += 1
+        self.there += wire is self.wire
+
+    def end(self, wire: Wire) -> None:
+        """Count a call no more that was sent to *wire*."""
+        self.in_flight -= 1
+        self.there -= wire is self.wire
 
     def answered(self, request: Request, found: Any) -> None:
         """Note how many tokens a step has given in *found*, the reply of the speculating server."""
