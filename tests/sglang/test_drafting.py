@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -74,14 +74,21 @@ def test_where_many_calls_are_in_flight_it_stands_aside() -> None:
     assert found == [True] * MOST + [False] * (40 - MOST)
 
 
-def test_few_calls_find_out_what_drafts_are_worth() -> None:
-    at = server()
-    for _ in range(10):
-        at.begin(at.choose(drafted()))
+async def test_few_calls_find_out_what_drafts_are_worth() -> None:
+    at, replies = server(), asyncio.Queue[Any]()
+
+    def send(wire: Wire) -> Awaitable[Any]:
+        return replies.get()
+
+    calls = [asyncio.ensure_future(at.asked(drafted(), send)) for _ in range(10)]
+    await asyncio.sleep(0)
     assert (at.there, at.in_flight) == (FIRST, 10)
-    at.answered(drafted(), answer(80, 10))
-    at.end(at.wire)
-    assert at.there == FIRST - 1 and drafts(at, drafted())
+    for _ in calls:
+        replies.put_nowait(answer(80, 10))
+    await asyncio.gather(*calls)
+    assert (at.there, at.in_flight) == (0, 0) and at.recorded.length == 8.0
+    at.there = FIRST
+    assert drafts(at, drafted())
 
 
 @pytest.mark.parametrize("in_flight", [0, 7, MOST - 1])

@@ -450,11 +450,9 @@ class SGLang:
         The request *rid* is aborted if the waiting task is cancelled. *request* is what the body
         asks, if another server may answer that, *prompts* the length of its list of prompts.
         """
-        if self._drafting is not None and request is not None:
-            return await self._asked_either(self._drafting, rid, body, stream, request)
-        if self._prefill is not None:
-            return await self._asked_both(self._prefill, rid, body, stream, request, prompts)
         try:
+            if self._drafting is not None or self._prefill is not None:
+                return await self._asked_beside(body, stream, request, prompts)
             if stream is not None:
                 return await stream(self._wire, body)
             return await self._wire.exchange("POST", "/generate", body)
@@ -463,78 +461,46 @@ class SGLang:
             # because this one is being cancelled and must not wait.
             self._abort(rid)
             raise
-        except BackendUnavailable:
-            self._ready = None  # it may come back as another one
-            self._wire.learned.clear()
+        except BackendError as error:
+            if self._prefill is not None:
+                self._abort(rid)  # one server may wait for the other one, which has failed
+            if isinstance(error, BackendUnavailable):
+                self._ready = None  # it may come back as another one
+                for wire in self._wires():
+                    wire.learned.clear()
             raise
 
-    async def _asked_either(
+    async def _asked_beside(
         self,
-        drafting: DraftingServer,
-        rid: str,
-        body: Body,
-        stream: Callable[[Wire, Body], Awaitable[Any]] | None,
-        request: Request,
-    ) -> Any:
-        """The answer of the server to *body*, or of the one that speculates."""
-        wire = drafting.choose(request)
-        drafting.begin(wire)
-        try:
-            if stream is not None:
-                found = await stream(wire, body)
-            else:
-                found = await wire.exchange("POST", "/generate", body)
-        except asyncio.CancelledError:
-            self._abort(rid)
-            raise
-        except BackendUnavailable:
-            if wire is drafting.wire:
-                drafting.unavailable()  # asked once more, the call goes to the other one
-            else:
-                self._ready = None
-                self._wire.learned.clear()
-            raise
-        finally:
-            drafting.end(wire)
-        if wire is drafting.wire:
-            drafting.answered(request, found)
-        return found
-
-    async def _asked_both(
-        self,
-        prefill: PrefillServer,
-        rid: str,
         body: Body,
         stream: Callable[[Wire, Body], Awaitable[Any]] | None,
         request: Request | None,
         prompts: int | None,
     ) -> Any:
-        """The answer of the server to *body*, whose prompt another one computes."""
-        decode = partial(stream or _exchanged, self._wire)
-        if request is not None and request.n > 1:
-            prompts = request.n
-        try:
-            return await prefill.asked(body, prompts, decode)
-        except asyncio.CancelledError:
-            self._abort(rid)
-            raise
-        except BackendError as error:
-            self._abort(rid)  # the other one may wait for the one that has failed
-            if isinstance(error, BackendUnavailable):
-                self._ready = None
-                for wire in self._wires():
-                    wire.learned.clear()
-            raise
+        """The answer where there is a server beside the one at ``url``: of either or of both."""
 
-    @property
-    def _least(self) -> int:
-        """The fewest tokens of an answer: what is computed for none is not handed over."""
-        return 0 if self._prefill is None else 1
+        def sent(wire: Wire, body: Body) -> Awaitable[Any]:
+            if stream is not None:
+                return stream(wire, body)
+            return wire.exchange("POST", "/generate", body)
+
+        if self._prefill is not None:
+            if request is not None and request.n > 1:
+                prompts = request.n
+            return await self._prefill.asked(body, prompts, partial(sent, self._wire))
+        if self._drafting is not None and request is not None:
+            return await self._drafting.asked(request, lambda wire: sent(wire, body))
+        return await sent(self._wire, body)
 
     def _wires(self) -> list[Wire]:
         """The servers that are asked."""
         others = [each.wire for each in (self._drafting, self._prefill) if each is not None]
         return [self._wire, *others]
+
+    @property
+    def _least(self) -> int:
+        """The fewest tokens of an answer: what is computed for none is not handed over."""
+        return 0 if self._prefill is None else 1
 
     def _abort(self, rid: str) -> None:
         if self._closed:
@@ -668,10 +634,6 @@ def _address(
     if url is not None and url != there:
         return url, api_key, admin_key
     return there or URL, api_key or key, admin_key or admin
-
-
-async def _exchanged(wire: Wire, body: Body) -> Any:
-    return await wire.exchange("POST", "/generate", body)
 
 
 def _fits(prompt: TokenRun, server: ServerFacts) -> bool:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from appl.backend import DraftRun, Request, canonical
-from appl.errors import BackendError, ConfigError
+from appl.errors import BackendError, BackendUnavailable, ConfigError
 from appl_backends.sglang.probe import ServerFacts, probe
 from appl_backends.sglang.wire import Wire
 
@@ -123,15 +123,27 @@ class DraftingServer:
                 return self._plain
         return self.wire
 
-    def begin(self, wire: Wire) -> None:
-        """Count a call that is sent to *wire*."""
-        self.in_flight += 1
-        self.there += wire is self.wire
+    async def asked(self, request: Request, send: Callable[[Wire], Awaitable[Any]]) -> Any:
+        """The reply to *request* of the chosen server, to which *send* sends it.
 
-    def end(self, wire: Wire) -> None:
-        """Count a call no more that was sent to *wire*."""
-        self.in_flight -= 1
-        self.there -= wire is self.wire
+        Raises ``BackendError``; asked once more, a call goes to the plain server.
+        """
+        wire = self.choose(request)
+        speculates = wire is self.wire
+        self.in_flight += 1
+        self.there += speculates
+        try:
+            found = await send(wire)
+        except BackendUnavailable:
+            if speculates:
+                self.unavailable()
+            raise
+        finally:
+            self.in_flight -= 1
+            self.there -= speculates
+        if speculates:
+            self.answered(request, found)
+        return found
 
     def answered(self, request: Request, found: Any) -> None:
         """Note how many tokens a step has given in *found*, the reply of the speculating server."""
