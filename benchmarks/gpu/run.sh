@@ -11,6 +11,7 @@
 #            all        loads, small and frontends, one after the other
 #   START    a command that starts a server: START MODEL_FOLDER PORT [FLAGS], and returns when it
 #            answers (`appl serve sglang` does so too; the figures kept here used SGLang 0.5.17)
+#            ngram and apart start two servers at once: whatever START unpacks must be there by then
 #   MODEL_FOLDER  configuration and tokenizer of an 8B Llama; its weights are not needed (dummy)
 set -euo pipefail
 self="$(realpath "$0")" part="$1" out="$(realpath "$2")" start="$(realpath "$3")" model="$(realpath "$4")"
