@@ -239,6 +239,7 @@ LISTED = {
         "free_bytes int": "the system has written it", "host_cache_gb int": NUMBER,
     },
     "backends/appl_backends/sglang/launch.py": {"_host_cache int": FEW},
+    "backends/appl_backends/sglang/prefill.py": {"PrefillServer._joined url": CHECKED},
     "backends/appl_backends/sglang/probe.py": {"_cache_tokens int": NUMBER},
     "backends/appl_backends/sglang/template.py": {"tools_as_data json": OWN},
     "backends/appl_backends/sglang/tokens.py": {

@@ -172,11 +172,24 @@ class Draft:
 
     It may make the answer faster, and never another one. ``samples`` are in the order of those of
     the request. They are the answers to the call at the same address if it is ``own``, else to one
-    that differs from it in the numbers of its address.
+    that differs from it in the numbers of its address. ``run`` are all answers of that run, for
+    backends with the feature ``draft_runs``.
     """
 
     samples: tuple[Sample, ...]
     own: bool = True
+    run: DraftRun | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRun:
+    """The texts of a recorded run, for a server that looks drafts up in texts.
+
+    ``name`` is the same for the same texts.
+    """
+
+    name: str
+    texts: tuple[str, ...] = field(repr=False)
 
 
 @dataclass(slots=True)
@@ -335,7 +348,7 @@ FEATURES = frozenset(
     """
     choices choice_methods regex grammar schema logprobs seed n prefill stream prefix_cache tools
     images audio reasoning stop_tokens constrained_prefill api_key prompt_logprobs drafts
-    embeddings
+    draft_runs embeddings
 """.split()
 )
 """The features that a profile may state, besides the restriction ``schema_object``."""
@@ -347,8 +360,8 @@ class Profile:
 
     ``features`` are of ``FEATURES``; with ``constrained_prefill`` a backend applies constraints to
     ``Sampling.begun``; with ``api_key`` it takes the ``key`` of a request, with ``drafts`` its
-    ``draft``. ``schema_object`` means
-    that a schema must describe an object. ``options`` are the further options of ``gen`` that it
+    ``draft``, and with ``draft_runs`` all answers of the draft's run. ``schema_object`` means that
+    a schema must describe an object. ``options`` are the further options of ``gen`` that it
     accepts. ``models`` is empty if the backend cannot list them. ``concurrency`` is the number of
     calls that it wants at once, ``None`` for no limit.
     ``context`` is the largest number of tokens of prompt and answer together, if known.

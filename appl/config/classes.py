@@ -252,7 +252,7 @@ BACKENDS: Mapping[str, Mapping[str, Class]] = {
     },
     "sglang": {
         **_all(name, "model max_tokens connections connect_timeout tokens"),
-        "url": address,
+        **_all(address, "url drafting prefill"),
         "api_key": key_of("SGLANG_API_KEY"),
         "admin_key": key_of("SGLANG_ADMIN_KEY"),
         "tokenizer": folder,

@@ -15,7 +15,7 @@ from appl.backend import Draft, Request
 from appl.errors import BackendError
 from appl.testing import Fake, Policy, Retries, Run
 from appl.tracing import Appender, Recorder, Rerunner, Resumer, Trace, profile_data
-from appl.tracing.replaying.recorded_drafts import line_of
+from appl.tracing.replaying.recorded_drafts import RecordedDrafts, line_of
 from appl_backends.embedded import WEIGHTS, Embedded
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)
@@ -108,6 +108,35 @@ def test_every_sample_is_a_draft(tmp_path: Path) -> None:
     recorded(path, program, Fake(lambda _: f"answer {next(count)}"))
     (draft, *_) = asked(path, program, anew=["**"]).values()
     assert len(texts(draft)[0]) == 3
+
+
+def test_a_backend_that_wants_runs_gets_the_texts_of_all_answers(tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    recorded(path, survey("a", "b", "a"), Fake(last_line))
+    runs = []
+    for anew in (["ask.0/**"], ["ask.1/**"]):
+        live = Fake(lambda _: "new", features=WANTS | {"draft_runs"})
+        world = Rerunner(path, anew=anew)
+        recorded(path.with_name(f"{anew[0][4]}.trace"), survey("a", "b", "a"), live, world=world)
+        (request,) = live.requests
+        assert request.draft is not None
+        runs.append(request.draft.run)
+    assert runs[0] is not None and runs[0].texts == ("on a", "on b") and runs[0] == runs[1]
+
+
+def test_of_a_long_run_the_last_texts_are_given(tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    long = {"a": "a" * 900_000, "b": "b" * 900_000, "c": "c"}
+    recorded(path, survey(*long), Fake(lambda request: long[last_line(request)[3:]]))
+    run = RecordedDrafts(Trace.open(path), with_run=True)._run
+    assert run is not None and run.texts == (long["b"], long["c"])
+
+
+def test_a_backend_that_wants_no_runs_gets_none(tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    recorded(path, survey("a"), Fake(last_line))
+    (draft,) = asked(path, survey("a"), anew=["**"]).values()
+    assert draft is not None and draft.run is None
 
 
 def test_a_call_that_failed_has_no_draft_of_its_own(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from appl.errors import MissingExtra, Unsupported
+from appl_backends.sglang import pair
 from appl_backends.sglang.host_memory import free_bytes, host_cache_gb
 from appl_backends.sglang.launch import launched
 from appl_backends.sglang.plan import LaunchPlan, check_installed
@@ -44,7 +45,8 @@ class Answers(BaseHTTPRequestHandler):
         wrong = keys and self.headers.get("Authorization") != "Bearer " + keys["api-key"]
         if self.path == "/die":
             os._exit(7)
-        body = json.dumps({"args": args, "pid": os.getpid(), "path": self.path}).encode()
+        told = {"args": args, "pid": os.getpid(), "path": self.path, "ucx": os.environ.get("UCX_TLS")}
+        body = json.dumps(told).encode()
         self.send_response(401 if wrong else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -63,6 +65,8 @@ server.serve_forever()
 def fake(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """An interpreter whose sglang is a small server that says how it was started."""
     site = tmp_path / "site"
+    (site / "nixl").mkdir(parents=True)
+    (site / "nixl" / "__init__.py").write_text("")
     for package, module in (("sglang", "launch_server"), ("sglang_router", "launch_router")):
         (site / package).mkdir(parents=True)
         (site / package / "__init__.py").write_text("")
@@ -311,3 +315,154 @@ def test_a_later_version_is_fine(fake: Path) -> None:
 def test_an_interpreter_without_sglang_is_named() -> None:
     with pytest.raises(MissingExtra, match=re.escape("pip install 'appl[sglang-server]'")):
         check_installed(sys.executable)
+
+
+# -- pairs
+
+APART = {"prefill": 1, "decode": 1}
+HALF = ("--mem-fraction-static", "0.4")
+
+
+def option(told: Any, name: str) -> str | None:
+    args = told["args"]
+    return args[args.index(name) + 1] if name in args else None
+
+
+def test_servers_for_prompts_and_for_answers_are_started_on_gpus_of_their_own(fake: Path) -> None:
+    with launched(plan(fake, tp=2, host_cache=99, **APART), list().append) as launch:
+        first, second = (
+            facts(launch.settings[name], launch.api_key) for name in ("prefill", "url")
+        )
+        modes = [option(each, "--disaggregation-mode") for each in (first, second)]
+        assert modes == ["prefill", "decode"]
+        assert [option(each, "--base-gpu-id") for each in (first, second)] == [None, "2"]
+        assert option(first, "--disaggregation-bootstrap-port") is not None
+        for each in (first, second):
+            assert option(each, "--disaggregation-transfer-backend") == "nixl"
+            assert option(each, "--hicache-size") is None and "cuda_ipc" in each["ucx"]
+        assert "--disaggregation-decode-enable-radix-cache" in second["args"]
+    assert is_gone(first["pid"]) and is_gone(second["pid"])
+
+
+def test_another_way_to_hand_over_is_taken_as_it_is(fake: Path) -> None:
+    more = ("--disaggregation-transfer-backend", "mooncake")
+    with launched(plan(fake, more=more, **APART), list().append) as launch:
+        args = facts(launch.url, launch.api_key)["args"]
+    assert args.count("--disaggregation-transfer-backend") == 1 and "nixl" not in args
+    assert "--disaggregation-decode-enable-radix-cache" not in args
+
+
+def test_without_the_library_that_hands_over_nothing_is_started(fake: Path, tmp_path: Path) -> None:
+    (tmp_path / "site" / "nixl" / "__init__.py").unlink()
+    (tmp_path / "site" / "nixl").rmdir()
+    with (
+        pytest.raises(MissingExtra, match="pip install nixl"),
+        launched(plan(fake, **APART), list().append),
+    ):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("which", ["prefill", "url"])
+def test_when_one_of_the_two_dies_both_are_started_again(fake: Path, which: str) -> None:
+    lines: list[str] = []
+    with launched(plan(fake, restarts=1, **APART), lines.append) as launch:
+        before = {name: facts(launch.settings[name], launch.api_key) for name in ("prefill", "url")}
+        again = threading.Event()
+        watching = threading.Thread(target=launch.look_after, args=(again,))
+        watching.start()
+        die(launch.settings[which])
+        until(lambda: any("is started again" in line for line in lines))
+        pids = {each["pid"] for each in before.values()}
+        until(lambda: all(is_gone(pid) for pid in pids))
+        for child in launch._children:
+            child.wait_ready(60)
+        after = {facts(launch.settings[name], launch.api_key)["pid"] for name in before}
+        launch.stopping.set()
+        watching.join()
+    assert len(after) == 2 and not after & pids and all(map(is_gone, after))
+
+
+def test_a_server_that_speculates_starts_when_the_plain_one_is_ready(fake: Path) -> None:
+    lines: list[str] = []
+    with launched(plan(fake, drafting=True, host_cache=9, more=HALF), lines.append) as launch:
+        plain, other = (
+            facts(launch.settings[name], launch.api_key) for name in ("url", "drafting")
+        )
+        assert option(plain, "--speculative-algorithm") is None
+        assert option(other, "--speculative-algorithm") == "NGRAM"
+        assert [option(each, "--hicache-size") for each in (plain, other)] == ["9", None]
+        assert [each["args"].count(HALF[0]) for each in (plain, other)] == [1, 1]
+    assert is_gone(plain["pid"]) and is_gone(other["pid"])
+
+
+@pytest.mark.parametrize(("which", "kept"), [("url", False), ("drafting", True)])
+def test_a_plain_server_that_dies_takes_the_one_beside_it_along(
+    fake: Path, which: str, kept: bool
+) -> None:
+    lines: list[str] = []
+    with launched(plan(fake, drafting=True, restarts=1, more=HALF), lines.append) as launch:
+        urls = [launch.settings[name] for name in ("url", "drafting")]
+        before = [facts(url, launch.api_key)["pid"] for url in urls]
+        watching = threading.Thread(target=launch.look_after, args=(threading.Event(),))
+        watching.start()
+        dead = before[["url", "drafting"].index(which)]
+        die(launch.settings[which])
+        until(lambda: any("is started again" in line for line in lines) and is_gone(dead))
+        if not kept:
+            until(lambda: all(map(is_gone, before)))
+        for child in launch._children:
+            child.wait_ready(60)
+        assert (facts(urls[0], launch.api_key)["pid"] == before[0]) is kept
+        launch.stopping.set()
+        watching.join()
+
+
+def weights(folder: Path, gb: int) -> str:
+    """A model's folder with weights of a size that is no more than a number."""
+    folder.mkdir()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.truncate(gb * 1_000_000_000)
+    return str(folder)
+
+
+def test_the_memory_of_a_gpu_is_divided_by_what_each_server_finds_free(tmp_path: Path) -> None:
+    wanted = LaunchPlan(weights(tmp_path / "model", 16), drafting=True)
+    plain, other = pair.beside(wanted, lambda: 80e9)
+    first = float(plain["--mem-fraction-static"] or 0) * 80
+    second = float(other["--mem-fraction-static"] or 0) * (80 - first - 4)
+    assert first + second + 2 * 4 == pytest.approx(80, abs=0.1)
+    assert first - 16 == pytest.approx(0.7 * 40, abs=0.1)
+    assert second - 16 == pytest.approx(0.3 * 40, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("gb", "free", "said"),
+    [(30, 70e9, r"2 x 30\.0 GB.*70\.0 GB are free"), (16, None, "memory of the GPU"),
+     (0, 80e9, "size of")],
+)  # fmt: skip
+def test_why_two_servers_do_not_fit_on_a_gpu_is_said(
+    tmp_path: Path, gb: int, free: float | None, said: str
+) -> None:
+    wanted = LaunchPlan(weights(tmp_path / "model", gb), drafting=True)
+    with pytest.raises(Unsupported, match=said):
+        pair.beside(wanted, lambda: free)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"prefill": 1}, {"prefill": 2, "decode": 1}, {**APART, "drafting": True},
+     {**APART, "replicas": 2}, {"drafting": True, "replicas": 2},
+     {"drafting": True, "adapters": {"a": "b"}}],
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(Unsupported, match="--"):
+        LaunchPlan("llama", **fields)
+
+
+def test_the_command_names_the_second_server(fake: Path) -> None:
+    with command(fake, "--prefill", "1", "--decode", "1") as (process, said):
+        found = [facts(said[name], said["api_key"]) for name in ("prefill", "url")]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert [option(each, "--disaggregation-mode") for each in found] == ["prefill", "decode"]
+    assert all(is_gone(each["pid"]) for each in found)

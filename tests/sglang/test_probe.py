@@ -76,6 +76,7 @@ async def test_a_server_without_graphs_gets_no_advice_about_their_size() -> None
     [
         ({"disable_radix_cache": True}, "--disable-radix-cache"),
         ({"schedule_policy": "fcfs"}, "--schedule-policy lpm"),
+        ({"speculative_algorithm": "NGRAM"}, "drafting="),
         ({"constrained_json_disable_any_whitespace": False}, "white space"),
         ({"enable_hierarchical_cache": False}, "--enable-hierarchical-cache"),
         ({"cuda_graph_max_bs": 32}, "--cuda-graph-max-bs"),

@@ -8,8 +8,11 @@ from appl.backend import FEATURES, Profile
 from appl.tracing import profile_data, profile_from
 from appl_backends import embedded, litellm
 from appl_backends.openai import servers
+from appl_backends.sglang import client
 
-STATED = embedded.FEATURES | litellm.FEATURES | frozenset().union(*servers.FEATURES.values())
+STATED = frozenset().union(
+    embedded.FEATURES, litellm.FEATURES, client.DRAFTING, *servers.FEATURES.values()
+)
 
 
 def test_the_features_are_those_that_the_backends_state() -> None:

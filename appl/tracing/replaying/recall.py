@@ -116,7 +116,8 @@ class Recall(Sequencer):
             if self._drafts is None:
                 from appl.tracing.replaying.recorded_drafts import RecordedDrafts  # few backends
 
-                self._drafts = RecordedDrafts(self.trace)
+                with_run = "draft_runs" in call.profile.features
+                self._drafts = RecordedDrafts(self.trace, with_run)
             if call.request is not None:  # to have the answer makes the one to come faster
                 call.request.draft = self._drafts.of(call.address)
         self.go_live(expected)

@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import functools
 
-from appl.backend import Draft
+from appl.backend import Draft, DraftRun
 from appl.errors import TraceError
+from appl.prompt import digest_of
 from appl.tracing.reading.trace import RecordedCall, Trace
+
+_MOST = 1 << 20
+"""The most characters of a run's texts: a server needs about a second for them."""
 
 
 class RecordedDrafts:
-    """The drafts that *trace* has for the calls of another run."""
+    """The drafts that *trace* has for the calls of another run.
 
-    def __init__(self, trace: Trace) -> None:
+    With *with_run* each leads to the texts of all answers.
+    """
+
+    def __init__(self, trace: Trace, with_run: bool = False) -> None:
         self._trace = trace
+        self._run = self._texts() if with_run else None
 
     def of(self, address: str) -> Draft | None:
         """The draft for the call at *address*, or for the first that differs in numbers only."""
@@ -30,7 +38,27 @@ class RecordedDrafts:
             response = record.response
         except TraceError:
             return None
-        return Draft(response.samples, own) if response is not None else None
+        return Draft(response.samples, own, self._run) if response is not None else None
+
+    def _texts(self) -> DraftRun | None:
+        """The texts of the last answers, as many as ``_MOST`` characters hold; None without any."""
+        found: dict[str, None] = {}
+        left = _MOST
+        for call in reversed(self._trace.calls):
+            if call.outcome != "answered" or call.lost:
+                continue
+            try:
+                response = call.response
+            except TraceError:
+                continue
+            for sample in response.samples if response is not None else ():
+                left -= len(sample.text)
+                if left < 0:
+                    break
+                if sample.text:
+                    found[sample.text] = None
+        texts = tuple(sorted(found))
+        return DraftRun(digest_of(*texts).hex()[:16], texts) if texts else None
 
     @functools.cached_property
     def _first_of(self) -> dict[str, RecordedCall]:

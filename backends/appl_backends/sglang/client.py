@@ -57,9 +57,12 @@ from appl_backends.sglang.wire import STOP_S, Wire
 if TYPE_CHECKING:
     from appl.runtime.scheduling.order import CallQueue, Order
     from appl_backends.sglang.adapters import Adapters
+    from appl_backends.sglang.drafting import DraftingServer
+    from appl_backends.sglang.prefill import PrefillServer
 
 URL = "http://127.0.0.1:30000"
 ENVIRONMENT = ("SGLANG_URL", "SGLANG_API_KEY", "SGLANG_ADMIN_KEY")
+BESIDE = ("SGLANG_DRAFTING_URL", "SGLANG_PREFILL_URL")
 FEATURES = frozenset(
     {
         "choice_methods",
@@ -81,6 +84,8 @@ FEATURES = frozenset(
         "tools",
     }
 )
+DRAFTING = frozenset({"drafts", "draft_runs"})
+"""Further features of a client that has a server that speculates."""
 TIE = 1e-6
 _LONG = 32768
 _COLD = 256
@@ -102,6 +107,10 @@ class SGLang:
     log-probabilities. *advise* is told, once, what the server could be set to.
     *adapters* are folders of LoRA adapters, by the names that ``gen(lora=...)`` has for them: each
     is loaded by the server when a call first asks for it.
+    *drafting* is the URL of a second server of the model, which speculates (NGRAM): calls go there
+    while few are in flight and enough drafts are right. *prefill* is the URL of the server that
+    computes the prompts, where the one at *url* only generates. Both take the same keys, and
+    default to ``SGLANG_DRAFTING_URL`` and ``SGLANG_PREFILL_URL`` if *url* is ``SGLANG_URL``.
     The server is the user's own, so answers cost nothing, unless ``[prices]`` says otherwise.
     """
 
@@ -122,11 +131,16 @@ class SGLang:
         tokens: Literal["ids", "logprobs"] | None = None,
         advise: Callable[[str], None] | None = None,
         adapters: Mapping[str, str | os.PathLike[str]] | None = None,
+        drafting: str | None = None,
+        prefill: str | None = None,
     ) -> None:
         if connections < 1 or connect_timeout <= 0:
             raise InvalidOption("connections and connect_timeout must be positive")
         connections = min(connections, most_connections())
         where, key, admin = _address(url, api_key, admin_key)
+        if where == os.environ.get(ENVIRONMENT[0]):
+            drafts, prompts = map(os.environ.get, BESIDE)
+            drafting, prefill = drafting or drafts, prefill or prompts
         conceal("api_key of sglang", key)
         conceal("admin_key of sglang", admin)
         self._wire = Wire(where, key, admin, connections, connect_timeout)
@@ -148,11 +162,38 @@ class SGLang:
             from appl_backends.sglang.adapters import Adapters  # few have any
 
             self._adapters = Adapters(adapters, self._wire)
+        self._drafting: DraftingServer | None = None
+        self._prefill: PrefillServer | None = None
+        if drafting or prefill:
+            self._add_server(drafting, prefill, connections)
         self._aborts: set[asyncio.Task[None]] = set()
         self._closed = self._told_of_seed = False
+        features = FEATURES if self._drafting is None else FEATURES | DRAFTING
         self.profile = Profile(
-            "sglang", FEATURES, request_bodies.OPTIONS, default_model=model, concurrency=connections
+            "sglang", features, request_bodies.OPTIONS, default_model=model, concurrency=connections
         )
+
+    def _add_server(self, drafting: str | None, prefill: str | None, connections: int) -> None:
+        """Ask a further server beside the one at ``url``. Raises ``InvalidOption`` for two."""
+        if drafting and prefill:
+            raise InvalidOption(
+                "a server that only generates (prefill=) and one that speculates (drafting=) do "
+                "not go together: leave one of them out"
+            )
+        if self._adapters is not None:
+            raise InvalidOption(
+                "adapters= are loaded by one server: leave out drafting= and prefill="
+            )
+        make = partial(self._worker, connections=connections)
+        # Few have such a server.
+        if drafting:
+            from appl_backends.sglang.drafting import DraftingServer
+
+            self._drafting = DraftingServer(make(drafting), self._wire, self._advise)
+        elif prefill:
+            from appl_backends.sglang.prefill import PrefillServer
+
+            self._prefill = PrefillServer(make(prefill))
 
     # -- what it offers
 
@@ -190,7 +231,8 @@ class SGLang:
 
         A server that is answering something refuses: then this raises ``BackendError``.
         """
-        await self._wire.tell("/flush_cache")
+        for wire in self._wires():
+            await wire.tell("/flush_cache")
 
     async def warm(self, request: Request, tokens: int) -> None:
         """Have the first *tokens* tokens of the prompt in the server's cache."""
@@ -199,7 +241,7 @@ class SGLang:
             await self._adapters.ready(request.sampling)
         prompt = await self._prompt(ready, request)
         rid = next(self._rids)
-        body = request_bodies.ask_nothing(prompt[:tokens], request.sampling, rid)
+        body = request_bodies.ask_nothing(prompt[:tokens], request.sampling, rid, self._least)
         await self._asked(rid, body)
         prompt.computed(tokens)
 
@@ -228,7 +270,7 @@ class SGLang:
             if _fits(whole, ready.server):
                 return await self._headed(ready, request, whole, head)
         rid = next(self._rids)
-        found = await self._asked(rid, self._body(ready, request, prompt, rid))
+        found = await self._asked(rid, self._body(ready, request, prompt, rid), request=request)
         prompt.computed(prompt.size)
         return self._response(ready, request, found, prompt)
 
@@ -250,6 +292,10 @@ class SGLang:
         if self._connecting is not None:
             self._connecting.cancel()
         await asyncio.gather(*self._aborts, return_exceptions=True)
+        if self._drafting is not None:
+            await self._drafting.aclose()
+        if self._prefill is not None:
+            await self._prefill.wire.aclose()
         for wire in (self._wire, *self._workers):
             await wire.aclose()
 
@@ -276,6 +322,10 @@ class SGLang:
     async def _connect(self) -> Ready:
         server = await server_at(self._wire)
         self._wire.names(server.model)
+        if self._prefill is not None:
+            server = await self._prefill.connect(server)
+        elif self._drafting is not None:
+            await self._drafting.connect(server)
         known = self._known
         if known is None or known.server.tokenizer != server.tokenizer:
             made = await asyncio.to_thread(
@@ -341,8 +391,11 @@ class SGLang:
             return request_bodies.ask(
                 request, request_bodies.of_images(text, messages), parameters, rid, more
             )
-        if seed is not None and request.n > 1 and server.deterministic:
+        if request.n > 1 and (
+            self._prefill is not None or (seed is not None and server.deterministic)
+        ):
             ids = prompt.all_text()
+            seed = seed if server.deterministic else None
             return request_bodies.ask_each(request, ids, parameters, rid, seed, more)
         pieces = [b'"input_ids":[', *prompt.pieces(), b"]"]
         return request_bodies.ask(request, pieces, parameters, rid, more)
@@ -352,7 +405,7 @@ class SGLang:
     ) -> Response:
         """The answer to a request whose answers all begin with *head*, with which *prompt* ends."""
         rest, rid = replace(request, sampling=head.sampling), next(self._rids)
-        found = await self._asked(rid, self._body(ready, rest, prompt, rid))
+        found = await self._asked(rid, self._body(ready, rest, prompt, rid), request=rest)
         prompt.computed(prompt.size)
         listed = answers.answers(found, request.n, self._wire.who)
         return self._response(ready, request, list(map(head.on, listed)), prompt)
@@ -374,41 +427,85 @@ class SGLang:
         if emit is not None:
             growing = GrowingAnswers(reader, request.n, ready.server.incremental, self._wire.who)
             stream = partial(self._streamed, growing, emit)
-        found = await self._asked(rid, body, stream)
+        found = await self._asked(rid, body, stream, request)
         return self._response(ready, request, found, prompt, reader)
 
-    async def _streamed(self, growing: GrowingAnswers, emit: Emit, body: Body) -> Any:
-        async with aclosing(self._wire.stream("/generate", body)) as events:
+    async def _streamed(self, growing: GrowingAnswers, emit: Emit, wire: Wire, body: Body) -> Any:
+        async with aclosing(wire.stream("/generate", body)) as events:
             async for event in events:
                 for chunk in growing.add(event):
                     emit(chunk)
         return growing.complete()
 
     async def _asked(
-        self, rid: str, body: Body, stream: Callable[[Body], Awaitable[Any]] | None = None
+        self,
+        rid: str,
+        body: Body,
+        stream: Callable[[Wire, Body], Awaitable[Any]] | None = None,
+        request: Request | None = None,
+        prompts: int | None = None,
     ) -> Any:
         """The answer of the server to *body*, perhaps by a *stream*.
 
-        The request *rid* is aborted if the waiting task is cancelled.
+        The request *rid* is aborted if the waiting task is cancelled. *request* is what the body
+        asks, if another server may answer that, *prompts* the length of its list of prompts.
         """
         try:
+            if self._drafting is not None or self._prefill is not None:
+                return await self._asked_beside(body, stream, request, prompts)
             if stream is not None:
-                return await stream(body)
+                return await stream(self._wire, body)
             return await self._wire.exchange("POST", "/generate", body)
         except asyncio.CancelledError:
             # The server would generate to the end for nobody. The abort is a task of its own,
             # because this one is being cancelled and must not wait.
             self._abort(rid)
             raise
-        except BackendUnavailable:
-            self._ready = None  # it may come back as another one
-            self._wire.learned.clear()
+        except BackendError as error:
+            if self._prefill is not None:
+                self._abort(rid)  # one server may wait for the other one, which has failed
+            if isinstance(error, BackendUnavailable):
+                self._ready = None  # it may come back as another one
+                for wire in self._wires():
+                    wire.learned.clear()
             raise
+
+    async def _asked_beside(
+        self,
+        body: Body,
+        stream: Callable[[Wire, Body], Awaitable[Any]] | None,
+        request: Request | None,
+        prompts: int | None,
+    ) -> Any:
+        """The answer where there is a server beside the one at ``url``: of either or of both."""
+
+        def sent(wire: Wire, body: Body) -> Awaitable[Any]:
+            if stream is not None:
+                return stream(wire, body)
+            return wire.exchange("POST", "/generate", body)
+
+        if self._prefill is not None:
+            if request is not None and request.n > 1:
+                prompts = request.n
+            return await self._prefill.asked(body, prompts, partial(sent, self._wire))
+        if self._drafting is not None and request is not None:
+            return await self._drafting.asked(request, lambda wire: sent(wire, body))
+        return await sent(self._wire, body)
+
+    def _wires(self) -> list[Wire]:
+        """The servers that are asked."""
+        others = [each.wire for each in (self._drafting, self._prefill) if each is not None]
+        return [self._wire, *others]
+
+    @property
+    def _least(self) -> int:
+        """The fewest tokens of an answer: what is computed for none is not handed over."""
+        return 0 if self._prefill is None else 1
 
     def _abort(self, rid: str) -> None:
         if self._closed:
             return
-        for wire in self._workers or (self._wire,):
+        for wire in self._workers or self._wires():
             path = "/abort_request"
             stopping = wire.within(STOP_S, wire.post(path, request_bodies.ask_to_stop(rid)), path)
             task = asyncio.ensure_future(stopping)
@@ -447,6 +544,8 @@ class SGLang:
     def _check_images(self, request: Request, server: ServerFacts) -> None:
         if server.images is False:
             raise Unsupported(f"{server.model} does not take images: say what is in them as text")
+        if request.n > 1 and self._prefill is not None:
+            raise Unsupported("n > 1 after images is not asked of two servers: ask n times")
         if request.sampling.choices is not None or request.sampling.tool_choice == "required":
             raise Unsupported(
                 "choices are not scored after images, and tools not required: ask for a text"
@@ -497,8 +596,8 @@ class SGLang:
         if prompt.cold() * (len(choices) - 1) > _COLD:
             await self.warm(request, start)
         rid = next(self._rids)
-        body = request_bodies.ask_scores(whole, start, sampling, rid)
-        found = await self._asked(rid, body)
+        body = request_bodies.ask_scores(whole, start, sampling, rid, self._least)
+        found = await self._asked(rid, body, prompts=len(whole))
         prompt.computed(start)
         listed = answers.answers(found, len(choices), self._wire.who)
         entries = [answers.scores(each, 1, self._wire.who) for each in listed]
@@ -521,8 +620,8 @@ class SGLang:
     ) -> list[list[float]]:
         """The log-probabilities of the tokens of *choices* without a prompt; 0 for each first."""
         rid = next(self._rids)
-        body = request_bodies.ask_scores(choices, 0, sampling, rid)
-        found = await self._asked(rid, body)
+        body = request_bodies.ask_scores(choices, 0, sampling, rid, self._least)
+        found = await self._asked(rid, body, prompts=len(choices))
         listed = answers.answers(found, len(choices), self._wire.who)
         return [[0.0, *answers.scores(each, 1, self._wire.who)] for each in listed]
 

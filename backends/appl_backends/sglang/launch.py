@@ -16,7 +16,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -28,10 +28,15 @@ from appl_backends.sglang.server_process import POLL_S, Child, LaunchFailed, Tel
 _OF_HOST_CACHE = re.compile("(?i)hicache|hierarchical cache|host memory")
 
 
+_APART = ("SGLang for prompts", "SGLang for answers")
+_DRAFTING = ("SGLang", "SGLang with drafts")
+
+
 @dataclass(slots=True)
 class Launch:
     """A running server, or several: where it is, and the keys for it.
 
+    Of a pair, ``_beside`` is the setting of the client that the other server's URL goes to.
     Once ``stopping`` is set nothing is waited for, and nothing is started again.
     """
 
@@ -46,6 +51,7 @@ class Launch:
     _children: list[Child] = field(default_factory=list)
     _left: int = 0
     _port: int = 0
+    _beside: dict[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -55,7 +61,8 @@ class Launch:
     @property
     def settings(self) -> dict[str, str]:
         """The settings of the backend ``sglang`` for this server."""
-        return {"url": self.url, "api_key": self.api_key, "admin_key": self.admin_key}
+        keys = {"api_key": self.api_key, "admin_key": self.admin_key}
+        return {"url": self.url, **keys, **self._beside}
 
     def start(self) -> None:
         """Start everything, and wait until it answers. Raises ``LaunchFailed``, ``Unsupported``."""
@@ -81,6 +88,9 @@ class Launch:
 
     def _start_all(self) -> None:
         self._left = self.plan.restarts
+        if self.plan.drafting or self.plan.is_apart:
+            self._start_pair()
+            return
         alone = self.plan.replicas == 1
         for number in range(self.plan.replicas):
             port = self.plan.port or free_port() if alone else free_port()
@@ -97,6 +107,30 @@ class Launch:
         self._port = router.port
         router.start()
         router.wait_ready(self.plan.timeout)
+
+    def _start_pair(self) -> None:
+        """Start two servers that answer together; the client asks the one at ``url``."""
+        from appl_backends.sglang import pair  # few start one
+
+        port = self.plan.port or free_port()
+        if self.plan.is_apart:
+            pair.check_transfer(self.plan)
+            ports, roles, names = (free_port(), port), pair.apart(self.plan, free_port()), _APART
+            environment = pair.HANDS_OVER
+        else:
+            ports, roles, names = (port, free_port()), pair.beside(self.plan), _DRAFTING
+            environment = {}
+        for number, (role, name) in enumerate(zip(roles, names, strict=True)):
+            child = self._server(number, ports[number], role, name, environment)
+            self._children.append(child)
+            child.start()
+            if self.plan.drafting:  # the second one takes what the first has left of the GPU
+                child.wait_ready(self.plan.timeout)
+        for child in self._children:
+            child.wait_ready(self.plan.timeout)
+        self._port = port
+        other = next(each for each in ports if each != port)
+        self._beside["prefill" if self.plan.is_apart else "drafting"] = f"http://127.0.0.1:{other}"
 
     def look_after(self, again: threading.Event) -> None:
         """Until ``stopping`` is set: start again what has ended, and everything when *again* is.
@@ -139,18 +173,32 @@ class Launch:
             )
         self._left -= 1
         self.tell(f"{child.name} ended with code {code}, and is started again ({child.log})")
+        if self.plan.is_apart or (self.plan.drafting and child is self._children[0]):
+            # The other one holds the connection to what has ended, or memory that it had found.
+            self.restart()
+            return
         child.stop()  # what it has left behind
         child.start()
         child.wait_ready(self.plan.timeout)
 
-    def _server(self, number: int, port: int) -> Child:
+    def _server(
+        self,
+        number: int,
+        port: int,
+        role: Mapping[str, str | None] | None = None,
+        name: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> Child:
         config = Path(self._folder.name) / f"keys-{number}.yaml"
         keys = {"api-key": self.api_key, "admin-api-key": self.admin_key}
         with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
             json.dump(keys, file)  # which is YAML
-        name = "SGLang" if self.plan.replicas == 1 else f"SGLang {number}"
-        command = self.plan.arguments(number, port, config)
-        return Child(name, command, port, self._log(number), self.api_key, self.tell, self.stopping)
+        name = name or ("SGLang" if self.plan.replicas == 1 else f"SGLang {number}")
+        command = self.plan.arguments(number, port, config, role)
+        log = self._log(number)
+        return Child(
+            name, command, port, log, self.api_key, self.tell, self.stopping, environment or {}
+        )
 
     def _router(self, ports: Sequence[int]) -> Child:
         port = self.plan.port or free_port()
@@ -219,6 +267,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.server_priority,
             _host_cache(options),
             _adapters(options),
+            options.drafting,
+            options.prefill,
+            options.decode,
             tuple(each for each in more if each != "--"),
             options.timeout,
             options.restarts,
@@ -265,9 +316,15 @@ def _announced(launch: Launch, *, as_json: bool) -> str:
     return (
         f"SGLang serves {launch.plan.model} at {launch.url}; for programs:\n"
         f"export SGLANG_URL={launch.url} SGLANG_API_KEY={launch.api_key} "
-        f"SGLANG_ADMIN_KEY={launch.admin_key}\n"
+        f"SGLANG_ADMIN_KEY={launch.admin_key}{_others(launch)}\n"
         "It stops with Ctrl-C, and starts again on SIGHUP."
     )
+
+
+def _others(launch: Launch) -> str:
+    """The variables of a server beside the one that is asked."""
+    found = {name: url for name, url in launch.settings.items() if name in ("drafting", "prefill")}
+    return "".join(f" SGLANG_{name.upper()}_URL={url}" for name, url in found.items())
 
 
 def _tell(line: str) -> None:
@@ -304,6 +361,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=FOLDER",
         help="a LoRA adapter, which gen(lora=NAME) asks for; may be repeated",
     )
+    parser.add_argument(
+        "--drafting",
+        action="store_true",
+        help="a second server on the same GPU, which speculates on what earlier runs were answered",
+    )
+    for name, what in (("--prefill", "computes prompts"), ("--decode", "generates answers")):
+        parser.add_argument(
+            name, type=int, default=0, metavar="1", help=f"a server on GPUs of its own that {what}"
+        )
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has sglang")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds to start (1800)")
     parser.add_argument("--restarts", type=int, default=3, help="when it ends by itself (3)")

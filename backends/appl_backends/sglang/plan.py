@@ -57,9 +57,10 @@ class LaunchPlan:
     behind a router when there are several. *server_priority* has the servers order requests by
     priority instead of by prefix. *host_cache* is the memory of the machine, in GB, in which all of
     them together keep what their GPUs have no room for; 0 for none. *adapters* are folders of LoRA
-    adapters by name. *more* are further arguments
-    for SGLang. *timeout* is the longest start of a server, in seconds; *restarts* how often one
-    that ended is started again.
+    adapters by name. With *drafting* a second server on the same GPUs speculates; with *prefill*
+    and *decode*, each 1, one server computes prompts and another one, on GPUs of its own, generates
+    answers. *more* are further arguments for SGLang. *timeout* is the longest start of a server, in
+    seconds; *restarts* how often one that ended is started again.
     """
 
     model: str
@@ -71,6 +72,9 @@ class LaunchPlan:
     server_priority: bool = False
     host_cache: int = 0
     adapters: Mapping[str, str] = field(default_factory=dict)
+    drafting: bool = False
+    prefill: int = 0
+    decode: int = 0
     more: tuple[str, ...] = ()
     timeout: float = 1800.0
     restarts: int = 3
@@ -79,12 +83,21 @@ class LaunchPlan:
     def __post_init__(self) -> None:
         if min(self.tp, self.dp, self.replicas) < 1:
             raise Unsupported("--tp, --dp and --replicas must be at least 1")
+        if self.drafting or self.is_apart:
+            from appl_backends.sglang.pair import check_pair  # few start a pair
+
+            check_pair(self)
         if self.host_cache and self.host_cache < self.ranks:
             raise Unsupported(f"--host-cache must be at least 1 GB for each GPU: {self.ranks}")
         for each in self.more:
             name = each.partition("=")[0]
             if name in REFUSED:
                 raise Unsupported(f"{name} is not passed on to SGLang: {REFUSED[name]}")
+
+    @property
+    def is_apart(self) -> bool:
+        """True if prompts are computed by another server than answers."""
+        return bool(self.prefill or self.decode)
 
     @property
     def ranks(self) -> int:
@@ -106,22 +119,28 @@ class LaunchPlan:
     def keeps_on_host(self) -> bool:
         """True if the servers get a host cache: it is wanted, and *more* does not settle it."""
         given = {each.partition("=")[0] for each in self.more}
-        return bool(self.host_cache) and not any(each.startswith(_SETTLED) for each in given)
+        wanted = bool(self.host_cache) and not self.is_apart
+        return wanted and not any(each.startswith(_SETTLED) for each in given)
 
-    def arguments(self, number: int, port: int, config: Path) -> list[str]:
-        """The command of server *number*, which reads its keys from the file *config*."""
+    def arguments(
+        self, number: int, port: int, config: Path, role: Mapping[str, str | None] | None = None
+    ) -> list[str]:
+        """The command of server *number*, which reads its keys from the file *config*.
+
+        *role* are the settings of one of a pair.
+        """
         given = {each.partition("=")[0] for each in self.more}
         wanted = dict(SETTINGS)
         if self.server_priority:
             wanted |= {"--schedule-policy": "fcfs", "--enable-priority-scheduling": None}
-        if self.keeps_on_host:
+        if self.keeps_on_host and not (self.drafting and number):
             each = str(self.host_cache // self.ranks)
             wanted |= {"--enable-hierarchical-cache": None, "--hicache-size": each}
         if self.adapters:
             wanted |= {"--enable-lora": None, "--max-loras-per-batch": str(self.adapters_at_once)}
         if self.replicas > 1:
             wanted["--base-gpu-id"] = str(number * self.tp * self.dp)
-        wanted |= {"--tp-size": str(self.tp), "--dp-size": str(self.dp)}
+        wanted |= {"--tp-size": str(self.tp), "--dp-size": str(self.dp), **(role or {})}
         settings = [
             part
             for name, value in wanted.items()

@@ -81,6 +81,12 @@ class ServerFacts:
                 f"more than {graphs} answers at once are decoded at a third of the speed, without "
                 "CUDA graphs: --cuda-graph-max-bs"
             )
+        if self.facts.get("speculative_algorithm") == "NGRAM":
+            found.append(
+                "it speculates on every call, which is slower for many at once and for new "
+                "answers; beside a plain server (drafting=, appl serve sglang --drafting) it gets "
+                "the calls that gain"
+            )
         if self.radix and self.policy == "fcfs" and not self.priority:
             found.append(
                 "it serves first come, first served; with --schedule-policy lpm calls that share a "

@@ -163,14 +163,20 @@ def ask_each(
     ids: bytes,
     parameters: tuple[bytes, bytes],
     rid: str,
-    seed: int,
+    seed: int | None,
     more: bytes = b"",
 ) -> bytes:
-    """The body that asks for every sample of *request* with a seed of its own, from *seed* on."""
+    """The body that asks for every sample of *request* as an answer to a prompt of its own.
+
+    Each has a seed of its own, from *seed* on, if there is one.
+    """
     inner, around = parameters
     prompts = b",".join([b"[" + ids + b"]"] * request.n)
-    seeds = range(seed, seed + request.n)
-    given = b",".join(b'{%b,"sampling_seed":%d}' % (inner, each) for each in seeds)
+    if seed is None:
+        given = b",".join([b"{" + inner + b"}"] * request.n)
+    else:
+        seeds = range(seed, seed + request.n)
+        given = b",".join(b'{%b,"sampling_seed":%d}' % (inner, each) for each in seeds)
     return b"".join(
         [
             b'{"input_ids":[',
@@ -193,28 +199,33 @@ def of_images(text: str, messages: Messages) -> list[bytes]:
     return [canonical({"text": clean(text), "image_data": images}).encode("ascii")[1:-1]]
 
 
-def ask_scores(whole: Sequence[Sequence[int]], start: int, sampling: Sampling, rid: str) -> bytes:
-    """The body that asks for the log-probabilities of several texts from token *start* on."""
+def ask_scores(
+    whole: Sequence[Sequence[int]], start: int, sampling: Sampling, rid: str, answer: int = 0
+) -> bytes:
+    """The body that asks for the log-probabilities of several texts from token *start* on.
+
+    *answer* is the number of tokens to generate, which some servers want to be at least one.
+    """
     return canonical(
         {
             **routed(sampling),
             "input_ids": [list(ids) for ids in whole],
             "rid": rid,
-            "sampling_params": {"max_new_tokens": 0, "temperature": 0},
+            "sampling_params": {"max_new_tokens": answer, "temperature": 0},
             "return_logprob": True,
             "logprob_start_len": max(0, start - 1),
         }
     ).encode("ascii")
 
 
-def ask_nothing(ids: Sequence[int], sampling: Sampling, rid: str) -> bytes:
-    """The body that has *ids* computed and kept, and nothing generated."""
+def ask_nothing(ids: Sequence[int], sampling: Sampling, rid: str, answer: int = 0) -> bytes:
+    """The body that has *ids* computed and kept, and *answer* tokens generated."""
     return canonical(
         {
             **routed(sampling),
             "input_ids": list(ids),
             "rid": rid,
-            "sampling_params": {"max_new_tokens": 0, "temperature": 0},
+            "sampling_params": {"max_new_tokens": answer, "temperature": 0},
         }
     ).encode("ascii")
 

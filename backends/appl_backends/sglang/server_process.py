@@ -13,9 +13,9 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
@@ -36,7 +36,10 @@ class LaunchFailed(BackendUnavailable):
 
 @dataclass(slots=True)
 class Child:
-    """One process with all that it starts, in a process group of its own."""
+    """One process with all that it starts, in a process group of its own.
+
+    What *environment* sets, and the user does not, is set for it.
+    """
 
     name: str
     command: list[str]
@@ -45,6 +48,7 @@ class Child:
     key: str
     tell: Tell
     stopping: threading.Event
+    environment: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -58,7 +62,7 @@ class Child:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**self.environment, **os.environ, "PYTHONUNBUFFERED": "1"},
             )
 
     def ended(self) -> int | None:

@@ -31,7 +31,16 @@ PROBE_S = 30.0
 STOP_S = 5.0
 """Seconds in which a server must take the word that a request is to be stopped."""
 
-ADMIN = frozenset({"/abort_request", "/flush_cache", "/load_lora_adapter"})
+ADMIN = frozenset(
+    {
+        "/abort_request",
+        "/add_external_corpus",
+        "/flush_cache",
+        "/list_external_corpora",
+        "/load_lora_adapter",
+        "/remove_external_corpus",
+    }
+)
 """The paths that take the administrator's key, where the server has one."""
 
 
