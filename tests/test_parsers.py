@@ -141,7 +141,6 @@ LISTED = {
     "appl/runtime/prompts/rendering.py": {"Holes.rendered json": OWN},
     "appl/runtime/reporter.py": {"printable decode": ENCODED},
     "appl/runtime/returning.py": {"_words literal": SOURCE},
-    "appl/runtime/tools/observation.py": {"ObserveTask._perform decode": OWN},
     "appl/runtime/tools/plaindata.py": {
         "decode json": SAYS, "_untagged base64": HERE, "_untagged int": HERE, "_tagged decode": ENCODED,
         "_tagged int": NUMBER, "_tagged float": NUMBER,
