@@ -18,7 +18,7 @@ from aiohttp import web
 
 from appl.backend import canonical
 from appl.errors import ApplError
-from appl.parts.serving import chat, openapi
+from appl.parts.serving import chat, embeddings, openapi
 from appl.parts.serving.functions import ServedFunction, WrongArguments
 from appl.parts.serving.journal import read
 from appl.parts.serving.served_run import ServedRun, pieces
@@ -83,6 +83,7 @@ class FunctionServer:
                 web.post("/runs/{run}/resume", self._resume),
                 web.post("/runs/{run}/cancel", self._cancel),
                 web.post("/v1/chat/completions", self._chat),
+                web.post("/v1/embeddings", self._embeddings),
                 web.get("/v1/models", self._models),
                 web.get("/v1/models/{model}", self._model),
                 web.get("/openapi.json", self._document),
@@ -349,12 +350,23 @@ class FunctionServer:
     async def _data(self, response: web.StreamResponse, data: Mapping[str, Any]) -> None:
         await self._sent(response.write(f"data: {json.dumps(data)}\n\n".encode()))
 
+    async def _embeddings(self, request: web.Request) -> web.Response:
+        body = _object(await request.read())
+        function = embeddings.asked(body, self._runs.functions)
+        arguments = canonical(embeddings.arguments(body, function))
+        function.arguments(arguments)
+        run = await self._accepted(request, function, arguments, False)
+        await self._ended(run)
+        if run.state != "finished":
+            return _named(refusals.openai(chat.refusal(run)), run)
+        return _named(web.json_response(embeddings.answer(run, body)), run)
+
     async def _models(self, request: web.Request) -> web.Response:
         return web.json_response(chat.models(self._runs.functions))
 
     async def _model(self, request: web.Request) -> web.Response:
         function = self._runs.functions.get(request.match_info["model"])
-        if function is None or function.chat is None:
+        if function is None or not (function.chat or function.embeds):
             raise Refusal("The model does not exist", 404, param="model", code="model_not_found")
         return web.json_response(chat.card(function))
 

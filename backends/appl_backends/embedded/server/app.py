@@ -22,6 +22,7 @@ from appl_backends.embedded import Embedded
 from appl_backends.embedded.sampler import Draw
 from appl_backends.embedded.server.chat import Chat
 from appl_backends.embedded.server.completions import Completions
+from appl_backends.embedded.server.embeddings import Embeddings
 from appl_backends.embedded.server.fields import parsed
 from appl_backends.embedded.server.info import Info
 from appl_backends.embedded.server.jobs import Jobs
@@ -71,6 +72,7 @@ class EngineServer:
         yield "PUT", "/generate", generate.answer
         yield "POST", "/v1/chat/completions", Chat(self.jobs, self._words).answer
         yield "POST", "/v1/completions", Completions(self.jobs, self._words).answer
+        yield "POST", "/v1/embeddings", Embeddings(self._backend).answer
         yield "POST", "/v1/responses", Responses(self.jobs, self._words).answer
         messages = MessagesRoute(self.jobs, self._words)
         yield "POST", "/v1/messages", messages.answer
