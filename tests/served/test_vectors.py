@@ -15,7 +15,7 @@ import pytest
 
 from appl.parts.serving.functions import served_function
 from appl.runtime.concurrency.future import Future
-from appl.testing.faults import bag_of_words
+from appl.testing.vectors import bag_of_words
 
 from .conftest import Served
 
