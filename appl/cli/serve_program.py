@@ -196,8 +196,8 @@ def _network_of(given: Options) -> Network:
         given.allow_host,
         given.max_body,
         given.grace,
-        given.until_eof,
-        given.mcp_http,
+        until_eof=given.until_eof,
+        mcp=given.mcp_http,
     )
 
 

@@ -3,7 +3,8 @@
 Invariant: everything here is deterministic; nothing sleeps, and no answer depends on the clock.
 
 ``Echo`` answers with a function of the prompt alone. ``Scripted`` answers from a list, a dict or a
-function. ``Instant`` answers at once, for measurements. ``Held`` answers when the test releases it.
+function. Both give ``embed`` vectors in which texts that share words are near each other.
+``Instant`` answers at once, for measurements. ``Held`` answers when the test releases it.
 ``Seeded`` holds every answer until no program can go on, then releases one picked by a seed:
 another seed is another schedule. ``Streamed`` is an answer in pieces, which each of them streams;
 ``Held`` and ``Seeded`` hold every piece. ``Late`` answers after a delay on a ``VirtualClock``,
@@ -213,7 +214,26 @@ def _usage(request: Request, text: str) -> Usage:
 
 
 class Echo(Fake):
-    """Answers with a short digest of the request's content: equal questions, equal answers."""
+    """Answers with a short digest of the request's content: equal questions, equal answers.
+
+    ``embed`` gets vectors made of the words of each text.
+    """
+
+    features = Fake.features | {"embeddings"}
 
     def __init__(self, **profile: Any) -> None:
-        super().__init__(lambda request: request.digest.hex()[:6], **{"name": "echo", **profile})
+        answer = or_vectors(lambda request: request.digest.hex()[:6])
+        super().__init__(answer, **{"name": "echo", **profile})
+
+
+def or_vectors(answer: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
+    """*answer*, with the vectors of texts for requests that ask for these."""
+
+    def answered(request: Request) -> Answer:
+        if request.sampling.dimensions is None:
+            return answer(request)
+        from appl.testing.vectors import embedded  # few tests ask for vectors
+
+        return embedded(request)
+
+    return answered

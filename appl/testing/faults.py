@@ -31,6 +31,8 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Any, Literal, Self
 
+from appl.testing.vectors import bag_of_words
+
 __all__ = ["FAULTS", "Ask", "Fault", "FaultServer", "drawn"]
 
 End = Literal["whole", "close", "reset", "hang"]
@@ -137,15 +139,6 @@ def echo(question: str) -> str:
     """The default answer: words made of a digest of the question."""
     digits = hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return f"the answer is {digits[:8]} and {digits[8:]}"
-
-
-def bag_of_words(text: str, size: int = 32) -> list[float]:
-    """The default vector of a text: its words, each counted at a place that its digest gives."""
-    vector = [0.0] * size
-    for word in text.lower().split():
-        digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest()
-        vector[int.from_bytes(digest, "big") % size] += 1.0
-    return vector
 
 
 class FaultServer:

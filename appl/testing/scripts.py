@@ -12,7 +12,7 @@ from typing import Any
 from appl.backend import Emit, Request, Response, Sample
 from appl.errors import BackendError
 from appl.prompt import ToolCall
-from appl.testing import Answer, Fake, response, said
+from appl.testing import Answer, Fake, or_vectors, response, said
 
 __all__ = ["Instant", "Scripted", "calling"]
 
@@ -29,14 +29,19 @@ def calling(*calls: tuple[str, object], text: str = "") -> Response:
 
 
 class Scripted(Fake):
-    """Answers from *script*: a list in the order of requests, a dict by address, or a function."""
+    """Answers from *script*: a list in the order of requests, a dict by address, or a function.
+
+    ``embed`` gets vectors made of the words of each text; the script has no part in them.
+    """
+
+    features = Fake.features | {"embeddings"}
 
     def __init__(
         self,
         script: Iterable[Answer] | dict[str, Answer] | Callable[[Request], Answer],
         **profile: Any,
     ) -> None:
-        super().__init__(_follow(script), **{"name": "scripted", **profile})
+        super().__init__(or_vectors(_follow(script)), **{"name": "scripted", **profile})
 
 
 def _follow(

@@ -47,7 +47,8 @@ from appl.testing import (
     running,
 )
 from appl.testing.engine import Threads
-from appl.testing.faults import FAULTS, bag_of_words
+from appl.testing.faults import FAULTS
+from appl.testing.vectors import bag_of_words
 from appl.tracing import (
     Predictor,
     Recorder,

@@ -189,7 +189,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     model = Model()
     with model.server:
         made = Home(tmp_path_factory.mktemp("served"), model)
-        server = made.start(f"{PROGRAM}:plain")
+        server = made.start(*(f"{PROGRAM}:{name}" for name in ("plain", "halves", "too_few")))
         yield server
         server.stop()
         assert server.process.stdout is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -97,6 +97,21 @@ def slow(seconds: float) -> float:
     str(gen())
     time.sleep(seconds)
     return seconds
+
+
+@ppl
+def vectors(texts: list[str], dimensions: int | None = None) -> Sequence[Sequence[float]]:
+    """The vectors of texts."""
+    return appl.embed(texts, dimensions=dimensions)
+
+
+def halves(texts: list[str]) -> list[list[float]]:
+    """Vectors that are no model's."""
+    return [[len(text) / 2, 0.1] for text in texts]
+
+
+def too_few(texts: list[str]) -> list[list[float]]:
+    return [[0.5]]
 
 
 def plain(a: int, b: int = 2) -> int:

@@ -33,6 +33,11 @@ DRAFTS = [
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
     }),
     Draft("POST", "/v1/completions", {"prompt": "Hello", "max_tokens": 2, "logprobs": 1, "n": 1}),
+    Draft("POST", "/v1/embeddings", {
+        "model": "embedded", "input": ["Hello", "there"], "dimensions": 256,
+        "encoding_format": "base64",
+    }),
+    Draft("POST", "/v1/embeddings", {"input": [[5, 6], [7]], "encoding_format": "float"}),
     Draft("POST", "/tokenize", {"prompt": "Hello"}),
     Draft("POST", "/detokenize", {"tokens": [5, 6], "skip_special_tokens": False}),
     Draft("POST", "/abort_request", {"rid": "r", "abort_all": False}),

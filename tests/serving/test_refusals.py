@@ -18,6 +18,7 @@ PATHS = (
     "/generate",
     "/v1/chat/completions",
     "/v1/completions",
+    "/v1/embeddings",
     "/abort_request",
     "/tokenize",
     "/detokenize",
@@ -53,6 +54,9 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/completions": {
         "prompt": "x", "model": "", "max_tokens": 2, "temperature": 0.5, "top_p": 1, "n": 1,
         "stop": None, "logprobs": 1, "seed": None, "stream": False, "regex": None, "echo": False,
+    },
+    "/v1/embeddings": {
+        "model": "", "input": ["x", "y"], "dimensions": 256, "encoding_format": "base64",
     },
     "/abort_request": {"rid": "x", "abort_all": False},
     "/tokenize": {"prompt": "x"},

@@ -11,19 +11,26 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
 from appl.backend import canonical
 from appl.errors import ApplError
-from appl.parts.serving import chat, openapi
+from appl.parts.serving import chat, embeddings, openapi
 from appl.parts.serving.functions import ServedFunction, WrongArguments
 from appl.parts.serving.journal import read
 from appl.parts.serving.served_run import ServedRun, pieces
 from appl.parts.web import refusals
-from appl.parts.web.guard import ARRIVAL_SECONDS, Arrivals, Hosts, arrive
+from appl.parts.web.events import EventStream
+from appl.parts.web.guard import (
+    ARRIVAL_SECONDS,
+    READING_SECONDS,
+    Arrivals,
+    Hosts,
+    arrive,
+)
 from appl.parts.web.keys import Keys
 from appl.parts.web.refusals import Refusal
 
@@ -35,9 +42,7 @@ _LOG = logging.getLogger("appl.serve")
 MOST_BYTES = 2 << 20
 RUN = "Appl-Run"
 """The header with the name of the run."""
-READING_SECONDS = 30.0
-"""How long a client may take to read what was sent, before its connection is ended."""
-_ALIVE_SECONDS = 15.0
+_ALIVE, _ALIVE_SECONDS = "the run goes on", 15.0
 _LONGEST_WAIT = 60.0
 _MOST_KEY = 255
 _ADMIN = re.compile(r"/runs/[^/]+/(answers|resume)")
@@ -68,8 +73,8 @@ class FunctionServer:
         is_local: bool = True,
     ) -> None:
         self._runs, self._keys, self._most = runs, keys, most_bytes
-        self._hosts, self._arrival, self._reading = Hosts(hosts), arrival, reading
-        self._is_local, self.arrivals = is_local, Arrivals(arrival)
+        self._hosts, self._arrival = Hosts(hosts), arrival
+        self._is_local, self.arrivals = is_local, Arrivals(arrival, reading)
         self.app = web.Application(
             client_max_size=most_bytes, middlewares=[self._answered, self._guarded]
         )
@@ -83,6 +88,7 @@ class FunctionServer:
                 web.post("/runs/{run}/resume", self._resume),
                 web.post("/runs/{run}/cancel", self._cancel),
                 web.post("/v1/chat/completions", self._chat),
+                web.post("/v1/embeddings", self._embeddings),
                 web.get("/v1/models", self._models),
                 web.get("/v1/models/{model}", self._model),
                 web.get("/openapi.json", self._document),
@@ -110,17 +116,7 @@ class FunctionServer:
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         self.arrivals.begin(request)
         try:
-            response = await self._response(request, handler)
-            if not response.prepared:
-                # Here and not by aiohttp, which would wait for a client that never reads.
-                async with asyncio.timeout(self._reading):
-                    await response.prepare(request)
-                    await response.write_eof()
-            return response
-        except TimeoutError:
-            if request.transport is not None:
-                request.transport.abort()
-            raise ConnectionResetError("the client does not read") from None
+            return await self._response(request, handler)
         finally:
             self.arrivals.end(request)
 
@@ -274,31 +270,16 @@ class FunctionServer:
         self, request: web.Request, run: ServedRun, position: int
     ) -> web.StreamResponse:
         """Send what *run* streams behind *position*, then the run itself."""
-        response = _stream(run)
-        await self._sent(response.prepare(request))
-        await self._send(response, "run", {"run": run.name, "function": run.function.name})
-        async for event in pieces(run, position, _ALIVE_SECONDS):
-            if event is None:
-                await self._sent(response.write(b": the run goes on\n\n"))
-            else:
-                data = event.data if event.kind == "call" else {event.kind: event.data}
-                await self._send(response, event.kind, data, event.at)
-        await self._send(response, "end", run.as_data())
-        await self._sent(response.write_eof())
-        return response
-
-    async def _send(
-        self, response: web.StreamResponse, kind: str, data: Any, at: int | None = None
-    ) -> None:
-        number = "" if at is None else f"id: {at}\n"
-        await self._sent(
-            response.write(f"event: {kind}\n{number}data: {json.dumps(data)}\n\n".encode())
-        )
-
-    async def _sent(self, sending: Awaitable[Any]) -> None:
-        """Wait until the client has read so much that there is room. Raises ``TimeoutError``."""
-        async with asyncio.timeout(self._reading):
-            await sending
+        async with EventStream(request, done=False, headers={RUN: run.name}) as stream:
+            await stream.send({"run": run.name, "function": run.function.name}, "run")
+            async for event in pieces(run, position, _ALIVE_SECONDS):
+                if event is None:
+                    await stream.comment(_ALIVE)
+                else:
+                    data = event.data if event.kind == "call" else {event.kind: event.data}
+                    await stream.send(data, event.kind, event.at)
+            await stream.send(run.as_data(), "end")
+        return stream.response
 
     # -- OpenAI's interface
 
@@ -319,42 +300,36 @@ class FunctionServer:
     async def _chat_stream(
         self, request: web.Request, run: ServedRun, body: Mapping[str, Any]
     ) -> web.StreamResponse:
-        response = _stream(run)
-        await self._sent(response.prepare(request))
-        await self._data(response, chat.delta(run, {"role": "assistant", "content": ""}))
-        said = ""
-        async for event in pieces(run, 0, _ALIVE_SECONDS):
-            if event is None:
-                await self._sent(response.write(b": the run goes on\n\n"))
-            elif event.kind == "text":
-                said += event.data
-                await self._data(response, chat.delta(run, {"content": event.data}))
-        if run.state == "finished":
-            rest = chat.text_of(run)
-            if rest.startswith(said) and rest != said:  # what was not streamed
-                await self._data(response, chat.delta(run, {"content": rest[len(said) :]}))
-            await self._data(response, chat.delta(run, {}, "stop"))
-            options = body.get("stream_options")
-            if isinstance(options, dict) and options.get("include_usage"):
-                used = {**chat.head(run, chunk=True), "choices": [], "usage": chat.usage(run)}
-                await self._data(response, used)
-        else:
-            why = chat.refusal(run)
-            error = {"message": str(why), "type": "server_error", "code": why.code, "param": None}
-            await self._data(response, {"error": error})
-        await self._sent(response.write(b"data: [DONE]\n\n"))
-        await self._sent(response.write_eof())
-        return response
+        async with EventStream(request, headers={RUN: run.name}) as stream:
+            await stream.send(chat.delta(run, {"role": "assistant", "content": ""}))
+            said = ""
+            async for event in pieces(run, 0, _ALIVE_SECONDS):
+                if event is None:
+                    await stream.comment(_ALIVE)
+                elif event.kind == "text":
+                    said += event.data
+                    await stream.send(chat.delta(run, {"content": event.data}))
+            for data in _chat_end(run, said, body):
+                await stream.send(data)
+        return stream.response
 
-    async def _data(self, response: web.StreamResponse, data: Mapping[str, Any]) -> None:
-        await self._sent(response.write(f"data: {json.dumps(data)}\n\n".encode()))
+    async def _embeddings(self, request: web.Request) -> web.Response:
+        body = _object(await request.read())
+        function = embeddings.asked(body, self._runs.functions)
+        arguments = canonical(embeddings.arguments(body, function))
+        function.arguments(arguments)
+        run = await self._accepted(request, function, arguments, False)
+        await self._ended(run)
+        if run.state != "finished":
+            return _named(refusals.openai(chat.refusal(run)), run)
+        return _named(web.json_response(embeddings.answer(run, body)), run)
 
     async def _models(self, request: web.Request) -> web.Response:
         return web.json_response(chat.models(self._runs.functions))
 
     async def _model(self, request: web.Request) -> web.Response:
         function = self._runs.functions.get(request.match_info["model"])
-        if function is None or function.chat is None:
+        if function is None or not (function.chat or function.embeds):
             raise Refusal("The model does not exist", 404, param="model", code="model_not_found")
         return web.json_response(chat.card(function))
 
@@ -377,9 +352,20 @@ class FunctionServer:
         return web.json_response({"status": "stopping" if status == 503 else "ok"}, status=status)
 
 
-def _stream(run: ServedRun) -> web.StreamResponse:
-    headers = {"Content-Type": f"{_EVENTS}; charset=utf-8", "Cache-Control": "no-cache"}
-    return web.StreamResponse(headers={**headers, RUN: run.name})
+def _chat_end(run: ServedRun, said: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The last pieces of a conversation in which *said* was streamed."""
+    if run.state != "finished":
+        why = chat.refusal(run)
+        error = {"message": str(why), "type": "server_error", "code": why.code, "param": None}
+        yield {"error": error}
+        return
+    rest = chat.text_of(run)
+    if rest.startswith(said) and rest != said:  # what was not streamed
+        yield chat.delta(run, {"content": rest[len(said) :]})
+    yield chat.delta(run, {}, "stop")
+    options = body.get("stream_options")
+    if isinstance(options, dict) and options.get("include_usage"):
+        yield {**chat.head(run, chunk=True), "choices": [], "usage": chat.usage(run)}
 
 
 def _as_json(run: ServedRun, status: int) -> web.Response:

@@ -127,7 +127,7 @@ def refusal(run: ServedRun) -> Refusal:
 
 def models(functions: Mapping[str, ServedFunction]) -> dict[str, Any]:
     """The functions that can be asked, as a list of models."""
-    cards = [card(each) for each in functions.values() if each.chat]
+    cards = [card(each) for each in functions.values() if each.chat or each.embeds]
     return {"object": "list", "data": cards}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +56,7 @@ class ServedFunction:
     *place* is its name in *file*.
     ``streams`` is true if it returns or yields a stream. ``chat`` is the parameter that takes a
     conversation, ``takes_messages`` true if it takes all messages of it, not the last text alone.
+    ``embeds`` is the parameter that takes texts, if it returns their vectors.
     """
 
     name: str
@@ -66,6 +68,7 @@ class ServedFunction:
     streams: bool
     chat: str | None
     takes_messages: bool
+    embeds: str | None
     _model: type[pydantic.BaseModel] = field(repr=False)
     _adapter: pydantic.TypeAdapter[Any] | None = field(repr=False)
 
@@ -111,16 +114,23 @@ class ServedFunction:
         try:
             if self._adapter is not None and not isinstance(value, str):
                 return self._adapter.dump_json(value, warnings=False).decode()
-            return pydantic_core.to_json(value).decode()
+            return pydantic_core.to_json(value, fallback=_list_of).decode()
         except Exception:
             pass
         try:
-            return pydantic_core.to_json(value).decode()
+            return pydantic_core.to_json(value, fallback=_list_of).decode()
         except (ValueError, TypeError) as error:
             raise NotServable(
                 f"{self.name} returned a {type(value).__name__}, which is no JSON: return plain "
                 "data, a dataclass or a pydantic model"
             ) from error
+
+
+def _list_of(value: object) -> object:
+    """A vector of `appl.embed` as a list. Raises ``TypeError``."""
+    if isinstance(value, array):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is no JSON")
 
 
 def _set(values: pydantic.BaseModel) -> set[str]:
@@ -144,7 +154,8 @@ def served_function(
     model = _model(name, parameters, hints)
     returned = hints.get("return", Any)
     streams = _is_stream(function, returned)
-    adapter = None if streams else _adapter(returned)
+    embeds = _embeds(parameters, hints, returned)
+    adapter = None if streams else _adapter(list[list[float]] if embeds else returned)
     try:
         taken = model.model_json_schema(by_alias=True)
     except pydantic.PydanticUserError as error:
@@ -165,6 +176,7 @@ def served_function(
         streams,
         chat,
         messages,
+        embeds,
         model,
         adapter,
     )
@@ -249,9 +261,8 @@ def _chat(
     parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any]
 ) -> tuple[str | None, bool]:
     """The parameter that takes a conversation, if the others need not be given."""
-    needed = [key for key, each in parameters.items() if each.default is _EMPTY]
-    name = needed[0] if needed else next(iter(parameters), None)
-    if name is None or len(needed) > 1:
+    name = _only(parameters)
+    if name is None:
         return None, False
     kind = hints.get(name, _guess(parameters[name].default))
     if kind is str or (
@@ -265,6 +276,34 @@ def _chat(
     ):
         return name, True
     return None, False
+
+
+def _embeds(
+    parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any], returned: Any
+) -> str | None:
+    """The parameter that takes texts, of a function that returns a vector for each."""
+    name = _only(parameters)
+    if name is None or not _is_many(hints.get(name), lambda item: item is str):
+        return None
+    if isinstance(origin := typing.get_origin(returned), type) and issubclass(origin, Proxy):
+        (returned,) = typing.get_args(returned)  # a future of the vectors
+    return name if _is_many(returned, _is_vector) else None
+
+
+def _is_vector(kind: Any) -> bool:
+    return (typing.get_origin(kind) or kind) is array or _is_many(kind, lambda item: item is float)
+
+
+def _is_many(kind: Any, fits: Callable[[Any], bool]) -> bool:
+    return typing.get_origin(kind) in _MANY and fits(next(iter(typing.get_args(kind)), Any))
+
+
+def _only(parameters: Mapping[str, inspect.Parameter]) -> str | None:
+    """The one parameter that must be given, or the first if none must be; none of several."""
+    needed = [key for key, each in parameters.items() if each.default is _EMPTY]
+    if len(needed) > 1:
+        return None
+    return needed[0] if needed else next(iter(parameters), None)
 
 
 def functions_of(module: types.ModuleType) -> dict[str, Callable[..., Any]]:

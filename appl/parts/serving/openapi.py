@@ -35,6 +35,9 @@ def document(functions: Iterable[ServedFunction], *, keys: bool) -> dict[str, An
     paths |= _of_runs()
     if any(function.chat for function in found):
         paths["/v1/chat/completions"] = {"post": _chat(found)}
+    if any(function.embeds for function in found):
+        paths["/v1/embeddings"] = {"post": _embeddings(found)}
+    if any(function.chat or function.embeds for function in found):
         paths["/v1/models"] = {"get": {"summary": "The functions that can be asked as models"}}
     made: dict[str, Any] = {
         "openapi": "3.1.0",
@@ -162,6 +165,25 @@ def _chat(functions: list[ServedFunction]) -> dict[str, Any]:
     }
 
 
+def _embeddings(functions: list[ServedFunction]) -> dict[str, Any]:
+    names = [function.name for function in functions if function.embeds]
+    texts = {"type": "array", "items": {"type": "string"}}
+    body = {
+        "type": "object",
+        "properties": {
+            "model": {"enum": names},
+            "input": {"anyOf": [{"type": "string"}, texts]},
+            "dimensions": {"type": "integer"},
+            "encoding_format": {"enum": ["float", "base64"]},
+        },
+        "required": ["model", "input"],
+    }
+    return {
+        "summary": "The vectors of texts by a function, as OpenAI's clients ask for them",
+        "requestBody": {"content": {"application/json": {"schema": body}}},
+    }
+
+
 def _answered(methods: dict[str, Any]) -> dict[str, Any]:
     """*methods* with the responses that they need by OpenAPI."""
     for name, method in methods.items():
@@ -200,7 +222,7 @@ def _section(function: ServedFunction, url: str, key: str) -> str:
     lines = [f"curl {url}/functions/{function.name}{key} -d '{body}'"]
     if function.streams:
         lines[0] += " -N -H 'Accept: text/event-stream'"
-    if function.chat:
+    if function.chat or function.embeds:
         lines.append(f"# as a model for OpenAI's clients: {url}/v1, model {function.name!r}")
     return (
         f"<h2><code>{html.escape(function.name)}</code></h2>"

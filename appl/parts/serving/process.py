@@ -20,7 +20,7 @@ from appl.parts.serving.app import MOST_BYTES, FunctionServer
 from appl.parts.serving.execution import RunSettings
 from appl.parts.serving.functions import ServedFunction
 from appl.parts.serving.runs import RunLimits, Runs
-from appl.parts.web.guard import OneLine
+from appl.parts.web.guard import ARRIVAL_SECONDS, READING_SECONDS, OneLine
 from appl.parts.web.keys import Keys
 from appl.parts.web.lifetime import stopping, url_of
 
@@ -29,13 +29,19 @@ GRACE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Where a server listens, and what it takes."""
+    """Where a server listens, and what it takes.
+
+    A request has ``arrival_s`` seconds to arrive, its head and its body each; a client that reads
+    nothing for ``reading_s`` seconds is disconnected.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
     hosts: Collection[str] = ()
     most_bytes: int = MOST_BYTES
     grace_s: float = GRACE
+    arrival_s: float = ARRIVAL_SECONDS
+    reading_s: float = READING_SECONDS
     until_eof: bool = False
     mcp: bool = False
 
@@ -90,6 +96,8 @@ async def serve(
         keys,
         most_bytes=network.most_bytes,
         hosts=[network.host, *network.hosts],
+        arrival=network.arrival_s,
+        reading=network.reading_s,
         is_local=is_local(network.host),
     )
     log = logging.getLogger("appl.serve.http")

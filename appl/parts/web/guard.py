@@ -1,14 +1,20 @@
-"""Refuses requests by their host, their origin and the form of their body.
+"""Refuses requests by their host, their origin and the form of their body; ends slow clients.
 
 Invariant: a page of another site gets no answer, although its visitor's browser can reach a
-loopback address; no request holds a connection for longer than it may take to arrive.
+loopback address; no request holds a connection for longer than it may take to arrive, and no
+answer for longer than a client may leave it unread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import ipaddress
 import logging
+import socket
+import struct
+import termios
 import time
 from collections.abc import Collection
 from urllib.parse import urlsplit
@@ -19,6 +25,8 @@ from appl.parts.web.refusals import Refusal
 
 ARRIVAL_SECONDS = 20.0
 """The most seconds for the head of a request to arrive, and for its body."""
+READING_SECONDS = 30.0
+"""The most seconds for which a client may leave unread what was sent to it."""
 _LOOKS = 10
 """The number of checks of the connections in that time."""
 _LOCAL = frozenset({"localhost"})
@@ -86,14 +94,17 @@ async def arrive(request: web.Request, most_bytes: int, seconds: float) -> None:
 
 
 class Arrivals:
-    """Ends connections whose next request does not arrive within so many *seconds*.
+    """Ends connections whose next request, or whose reading of an answer, does not go on.
 
-    aiohttp limits the time between two requests of a connection only.
+    The next request of a connection must arrive within *arrival* seconds: aiohttp limits the time
+    between two requests only. A client may leave an answer unread for *reading* seconds; one that
+    reads slowly gets all of it.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, arrival: float, reading: float = READING_SECONDS) -> None:
+        self._arrival, self._reading = arrival, reading
         self._since: dict[web.RequestHandler, float] = {}
+        self._unread: dict[web.RequestHandler, tuple[int, float]] = {}
         self._busy: set[web.RequestHandler] = set()
 
     def begin(self, request: web.Request) -> None:
@@ -108,16 +119,53 @@ class Arrivals:
     async def watch(self, server: web.Server) -> None:
         """Look after the connections of *server* until cancelled."""
         while True:
-            await asyncio.sleep(self._seconds / _LOOKS)
+            await asyncio.sleep(min(self._arrival, self._reading) / _LOOKS)
             self.look(server.connections, time.monotonic())
 
     def look(self, connections: Collection[web.RequestHandler], now: float) -> None:
-        """End those of *connections* that have waited for a request for too long at *now*."""
+        """End those of *connections* on which nothing has gone on for too long at *now*."""
         # Connections that have ended drop out here, and new ones start their time.
         self._since = {peer: self._since.get(peer, now) for peer in connections}
-        for connection, since in self._since.items():
-            if connection not in self._busy and now - since > self._seconds:
+        self._unread = {peer: self._left(peer, now) for peer in connections}
+        for connection, (size, unchanged) in self._unread.items():
+            if size:
+                self._since[connection] = now  # the time of its next request has not begun
+                if now - unchanged > self._reading:
+                    _reset(connection)
+            elif connection not in self._busy and now - self._since[connection] > self._arrival:
                 connection.force_close()
+
+    def _left(self, connection: web.RequestHandler, now: float) -> tuple[int, float]:
+        """The bytes that the client has not taken, and since when it has taken nothing."""
+        size = _queued(connection.transport)
+        # While a client takes nothing, the handler waits for room: the size stays the same.
+        before, unchanged = self._unread.get(connection, (size, now))
+        return size, unchanged if size == before else now
+
+
+def _queued(transport: asyncio.BaseTransport | None) -> int:
+    """The bytes that wait to be sent: in this process, and in the system's buffer of the socket.
+
+    The system takes more only when much of its buffer is free, which a slow reader needs long for.
+    """
+    if not isinstance(transport, asyncio.Transport) or transport.is_closing():
+        return 0
+    kept = b"\0" * struct.calcsize("i")
+    with contextlib.suppress(OSError):
+        kept = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, kept)
+    (sending,) = struct.unpack("i", kept)
+    return transport.get_write_buffer_size() + int(sending)
+
+
+def _reset(connection: web.RequestHandler) -> None:
+    """End *connection* now: closed only, it would last until the client has read the rest."""
+    transport = connection.transport
+    if isinstance(transport, asyncio.Transport):
+        with contextlib.suppress(OSError):
+            transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+        transport.abort()
 
 
 class OneLine(logging.Filter):

@@ -15,13 +15,20 @@ from aiohttp import web
 
 from appl.errors import ApplError
 from appl.parts.web import refusals
-from appl.parts.web.guard import ARRIVAL_SECONDS, Arrivals, Hosts, arrive
+from appl.parts.web.guard import (
+    ARRIVAL_SECONDS,
+    READING_SECONDS,
+    Arrivals,
+    Hosts,
+    arrive,
+)
 from appl.parts.web.keys import Keys
 from appl.parts.web.refusals import Refusal, refusal_of
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.sampler import Draw
 from appl_backends.embedded.server.chat import Chat
 from appl_backends.embedded.server.completions import Completions
+from appl_backends.embedded.server.embeddings import Embeddings
 from appl_backends.embedded.server.fields import parsed
 from appl_backends.embedded.server.info import Info
 from appl_backends.embedded.server.jobs import Jobs
@@ -51,9 +58,11 @@ class EngineServer:
         incremental: bool = False,
         hosts: Collection[str] = (),
         arrival: float = ARRIVAL_SECONDS,
+        reading: float = READING_SECONDS,
     ) -> None:
         self._backend, self._keys, self._stop, self._most = backend, keys, stop, most_bytes
-        self._hosts, self._arrival, self.arrivals = Hosts(hosts), arrival, Arrivals(arrival)
+        self._hosts, self._arrival = Hosts(hosts), arrival
+        self.arrivals = Arrivals(arrival, reading)
         self.jobs = Jobs(backend, queue)
         self._words = Words(backend.tokenizer, backend.engine.model.shape.vocab)
         self._info = Info(self.jobs, {"incremental_streaming_output": incremental})
@@ -71,6 +80,7 @@ class EngineServer:
         yield "PUT", "/generate", generate.answer
         yield "POST", "/v1/chat/completions", Chat(self.jobs, self._words).answer
         yield "POST", "/v1/completions", Completions(self.jobs, self._words).answer
+        yield "POST", "/v1/embeddings", Embeddings(self._backend).answer
         yield "POST", "/v1/responses", Responses(self.jobs, self._words).answer
         messages = MessagesRoute(self.jobs, self._words)
         yield "POST", "/v1/messages", messages.answer
@@ -107,10 +117,16 @@ class EngineServer:
 
     @web.middleware
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self.arrivals.begin(request)
+        try:
+            return await self._response(request, handler)
+        finally:
+            self.arrivals.end(request)
+
+    async def _response(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         say = refusals.openai if request.path.startswith("/v1/") else refusals.native
         if request.path.startswith("/v1/messages"):
             say = refusals.anthropic
-        self.arrivals.begin(request)
         try:
             return await handler(request)
         except Refusal as refusal:
@@ -126,8 +142,6 @@ class EngineServer:
         except Exception:
             _LOG.exception("the request %s %s failed", request.method, request.path)
             return say(Refusal("the server failed inside; its log says more", 500))
-        finally:
-            self.arrivals.end(request)
 
     # -- short routes ---------------------------------------------------------------------------
 

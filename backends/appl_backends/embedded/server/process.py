@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from appl.parts.web.guard import ARRIVAL_SECONDS, OneLine
+from appl.parts.web.guard import ARRIVAL_SECONDS, READING_SECONDS, OneLine
 from appl.parts.web.keys import Keys
 from appl.parts.web.lifetime import stopping, url_of
 from appl_backends.embedded import Embedded
@@ -42,13 +42,15 @@ async def serve(
     incremental: bool = False,
     hosts: Collection[str] = (),
     arrival: float = ARRIVAL_SECONDS,
+    reading: float = READING_SECONDS,
     until_eof: bool = False,
 ) -> None:
     """Serve *backend* until SIGTERM, SIGINT or ``/shutdown``, then close it.
 
     Port 0 is a free one; *ready* gets the address once requests are taken. At most *queue*
     sequences wait, a body has at most *most_bytes*, and a request must arrive within *arrival*
-    seconds, its head and its body each. With *until_eof*, the end of standard input
+    seconds, its head and its body each; a client that reads nothing for *reading* seconds is
+    disconnected. With *until_eof*, the end of standard input
     stops the server too, so that it does not outlive the program that started it. Requests may name
     the server by *host*, by *hosts*, as ``localhost``, or by an address in digits.
     """
@@ -62,6 +64,7 @@ async def serve(
         incremental=incremental,
         hosts=[host, *hosts],
         arrival=arrival,
+        reading=reading,
     )
     log = logging.getLogger("appl.serve.http")
     log.addFilter(OneLine())
