@@ -14,11 +14,16 @@ import httpx
 import pytest
 
 from appl.config import Config
-from appl.parts.serving.execution import RunSettings, served_config
-from appl.parts.serving.functions import served_function
-from appl.parts.serving.process import Network, Ready, serve
-from appl.parts.serving.runs import RunLimits
-from appl.parts.web.keys import Keys
+from appl.parts.serving import (
+    Network,
+    Ready,
+    RunLimits,
+    RunSettings,
+    process,
+    served_config,
+    served_function,
+)
+from appl.parts.web import Keys
 from tests.slow import PATIENCE, asked, connected, ended, read_slowly, received, send_slowly
 
 KEY = {"Authorization": "Bearer k"}
@@ -84,7 +89,7 @@ async def served(
     made = [served_function(each.__name__, each, __file__) for each in (plain, *functions)]
     network = Network(grace_s=0.0, **limits)  # type: ignore[arg-type]
     serving = asyncio.create_task(
-        serve(
+        process.serve(
             made, RunSettings(config, {}), Keys("k", "a"), ready.set_result,
             limits=RunLimits(), network=network,
         )

@@ -13,7 +13,7 @@ import jsonschema
 import openai
 import pytest
 
-from appl.parts.serving.functions import served_function
+from appl.parts.serving import served_function
 from appl.runtime.concurrency.future import Future
 from appl.testing.vectors import bag_of_words
 

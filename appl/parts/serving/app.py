@@ -315,7 +315,7 @@ class FunctionServer:
 
     async def _embeddings(self, request: web.Request) -> web.Response:
         body = _object(await request.read())
-        function = embeddings.asked(body, self._runs.functions)
+        function = embeddings.function_in(body, self._runs.functions)
         arguments = canonical(embeddings.arguments(body, function))
         function.arguments(arguments)
         run = await self._accepted(request, function, arguments, False)

@@ -19,16 +19,16 @@ from appl.parts.web.refusals import Refusal
 _DIMENSIONS, _ENCODING = "dimensions", "encoding_format"
 
 
-def asked(body: Mapping[str, Any], functions: Mapping[str, ServedFunction]) -> ServedFunction:
+def function_in(body: Mapping[str, Any], functions: Mapping[str, ServedFunction]) -> ServedFunction:
     """The function that *body* names as its model. Raises ``Refusal``."""
     embeddings.wants_base64(body.get(_ENCODING))  # before anything is paid for
     name = body.get("model")
     function = functions.get(name) if isinstance(name, str) else None
     if function is None or function.embeds is None:
-        known = [each.name for each in functions.values() if each.embeds]
+        names = [function.name for function in functions.values() if function.embeds]
         raise Refusal(
             f"there is no model {name!r:.80} for embeddings; the functions here that take texts "
-            f"and return vectors are: {', '.join(known) or 'none'}",
+            f"and return vectors are: {', '.join(names) or 'none'}",
             404,
             param="model",
             code="model_not_found",
@@ -38,8 +38,9 @@ def asked(body: Mapping[str, Any], functions: Mapping[str, ServedFunction]) -> S
 
 def arguments(body: Mapping[str, Any], function: ServedFunction) -> dict[str, Any]:
     """The arguments of *function* for the texts in *body*. Raises ``Refusal``."""
-    given = body.get("input")
-    texts = [given] if isinstance(given, str) else given
+    texts = body.get("input")
+    if isinstance(texts, str):
+        texts = [texts]
     if not (
         isinstance(texts, list)
         and 0 < len(texts) <= embeddings.MOST_TEXTS
@@ -51,13 +52,13 @@ def arguments(body: Mapping[str, Any], function: ServedFunction) -> dict[str, An
             param="input",
         )
     assert function.embeds is not None
-    found = {function.embeds: texts}
+    values = {function.embeds: texts}
     dimensions = body.get(_DIMENSIONS)
     if dimensions is not None:
         if _DIMENSIONS not in function.parameters["properties"]:
             raise Refusal(f"{function.name} has no parameter dimensions", param=_DIMENSIONS)
-        found[_DIMENSIONS] = dimensions
-    return found
+        values[_DIMENSIONS] = dimensions
+    return values
 
 
 def answer(run: ServedRun, body: Mapping[str, Any]) -> dict[str, Any]:

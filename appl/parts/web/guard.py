@@ -126,7 +126,7 @@ class Arrivals:
         """End those of *connections* on which nothing has gone on for too long at *now*."""
         # Connections that have ended drop out here, and new ones start their time.
         self._since = {peer: self._since.get(peer, now) for peer in connections}
-        self._unread = {peer: self._left(peer, now) for peer in connections}
+        self._unread = {peer: self._unsent(peer, now) for peer in connections}
         for connection, (size, unchanged) in self._unread.items():
             if size:
                 self._since[connection] = now  # the time of its next request has not begun
@@ -135,7 +135,7 @@ class Arrivals:
             elif connection not in self._busy and now - self._since[connection] > self._arrival:
                 connection.force_close()
 
-    def _left(self, connection: web.RequestHandler, now: float) -> tuple[int, float]:
+    def _unsent(self, connection: web.RequestHandler, now: float) -> tuple[int, float]:
         """The bytes that the client has not taken, and since when it has taken nothing."""
         size = _queued(connection.transport)
         # While a client takes nothing, the handler waits for room: the size stays the same.
@@ -150,10 +150,10 @@ def _queued(transport: asyncio.BaseTransport | None) -> int:
     """
     if not isinstance(transport, asyncio.Transport) or transport.is_closing():
         return 0
-    kept = b"\0" * struct.calcsize("i")
+    data = b"\0" * struct.calcsize("i")
     with contextlib.suppress(OSError):
-        kept = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, kept)
-    (sending,) = struct.unpack("i", kept)
+        data = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, data)
+    (sending,) = struct.unpack("i", data)
     return transport.get_write_buffer_size() + int(sending)
 
 

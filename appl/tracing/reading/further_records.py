@@ -93,14 +93,14 @@ def _warning(reader: Reader, warning: table.WarningRecord) -> None:
     reader.warnings.append((checked(str, warning.address), message))
 
 
-def _return(reader: Reader, left: table.ReturnRecord) -> None:
-    address = reader.scope_of(left.scope)
-    call = None if left.call is None else reader.address_of(left.call)
-    value = reader.short(left.value)
+def _return(reader: Reader, record: table.ReturnRecord) -> None:
+    address = reader.scope_of(record.scope)
+    call = None if record.call is None else reader.address_of(record.call)
+    value = reader.short(record.value)
     reader.allowance.spend(RECORD + 4 * len(address))
-    error = None if left.error is None else reader.error_of(left.error)
-    made = Returned(address, call, value, error, checked(int, left.at), reader.incarnation)
-    reader.trace.returns[address] = made
+    error = None if record.error is None else reader.error_of(record.error)
+    returned = Returned(address, call, value, error, checked(int, record.at), reader.incarnation)
+    reader.trace.returns[address] = returned
 
 
 def _piece(reader: Reader, piece: table.PieceRecord) -> None:

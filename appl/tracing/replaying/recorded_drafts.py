@@ -42,8 +42,8 @@ class RecordedDrafts:
 
     def _texts(self) -> DraftRun | None:
         """The texts of the last answers, as many as ``_MOST`` characters hold; None without any."""
-        found: dict[str, None] = {}
-        left = _MOST
+        by_text: dict[str, None] = {}
+        budget = _MOST
         for call in reversed(self._trace.calls):
             if call.outcome != "answered" or call.lost:
                 continue
@@ -52,12 +52,12 @@ class RecordedDrafts:
             except TraceError:
                 continue
             for sample in response.samples if response is not None else ():
-                left -= len(sample.text)
-                if left < 0:
+                budget -= len(sample.text)
+                if budget < 0:
                     break
                 if sample.text:
-                    found[sample.text] = None
-        texts = tuple(sorted(found))
+                    by_text[sample.text] = None
+        texts = tuple(sorted(by_text))
         return DraftRun(digest_of(*texts).hex()[:16], texts) if texts else None
 
     @functools.cached_property
