@@ -6,7 +6,7 @@ __getattr__ = names_of(
     __name__,
     {
         "following": "Following",
-        "reader": "HANDLERS StoredCall",
+        "reader": "StoredCall",
         "runs": "paths",
         "spans": "Span",
         "waits": "open_questions questions_in waits_in",
