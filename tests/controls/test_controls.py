@@ -128,7 +128,7 @@ CONTROLS = {
     ),
     "no look at shapes before a block is written": Control(
         "tracing/recording/secret.py",
-        "        return [*self.exact_tests, *map(finds, FIRST if self._shapes else ())]\n",
+        "        return [*self.exact_tests, *(FIRST if self._shapes else ())]\n",
         "        return self.exact_tests\n",
         "canaries/test_shapes.py::test_what_fits_a_shape_is_always_looked_at",
     ),
@@ -392,13 +392,13 @@ CONTROLS = {
         "trust/test_runs.py::test_the_same_command_goes_on_with_no_forged_run[unsigned]",
     ),
     "APPL_RESUME goes on with any run": Control(
-        "session/script_run.py",
+        "session/process.py",
         "    require_own(path, False, ",
         "    require_own(path, True, ",
         "trust/test_runs.py::test_a_script_resumes_no_forged_run",
     ),
     "a program goes on with any run": Control(
-        "session/recorded_run.py",
+        "session/replaying.py",
         "    require_own(path, trust, ",
         "    require_own(path, True, ",
         "trust/test_runs.py::test_a_program_that_opens_a_forged_run_says_that_it_trusts_it",
