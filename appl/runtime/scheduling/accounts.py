@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
@@ -129,6 +130,20 @@ class Account:
 def _sum(one: Amounts, other: Amounts) -> Amounts:
     """The sum of what is known."""
     return Amounts(*((a or 0) + (b or 0) for a, b in zip(one, other, strict=True)))
+
+
+def refusal(account: Account, worst: Callable[[], Amounts]) -> BudgetExceeded | None:
+    """The error with which *account* refuses a call that may take so much at *worst*."""
+    try:
+        amounts = worst()
+    except BudgetExceeded:  # what it may take is not known here
+        amounts = ONE
+    try:
+        for level in account.levels():
+            level.fits(amounts)
+    except BudgetExceeded as error:
+        return error
+    return None
 
 
 @dataclass(slots=True)

@@ -7,9 +7,11 @@ injected clock, and its error names the deadline.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
-from appl.backend import Chunk, Emit
+from appl.backend import Chunk, Emit, Response
 from appl.errors import BackendTimeout
+from appl.runtime.scheduling.policy import Deadlines
 from appl.runtime.scheduling.timers import Clock, Timer
 
 
@@ -73,12 +75,28 @@ def end_late(
         raise BackendTimeout(text, deadline=deadline) from error
 
 
-def watching(late: Deadline, between_s: float | None, emit: Emit | None) -> Emit:
-    """*emit*, which also has *late* wait for the next token."""
+async def in_time(
+    clock: Clock, seconds: float, asking: Callable[[], Awaitable[Response]]
+) -> Response:
+    """The answer of *asking*, if it comes within *seconds*. Raises ``BackendTimeout``."""
+    with Deadline(clock) as late:
+        late.set("total", seconds)
+        return await asking()
 
-    def emitted(chunk: Chunk) -> None:
-        late.set("between tokens", between_s)
-        if emit is not None:
-            emit(chunk)
 
-    return emitted
+async def watched(
+    clock: Clock,
+    deadlines: Deadlines,
+    asking: Callable[[Emit], Awaitable[Response]],
+    emit: Emit | None,
+) -> Response:
+    """The answer of *asking*, whose tokens have *deadlines*. Raises ``BackendTimeout``."""
+    with Deadline(clock) as late:
+        late.set("first token", deadlines.first_token_s)
+
+        def emitted(chunk: Chunk) -> None:
+            late.set("between tokens", deadlines.between_tokens_s)
+            if emit is not None:
+                emit(chunk)
+
+        return await asking(emitted)

@@ -218,18 +218,9 @@ class Dispatcher:
         account = self.budgets.charged(call.account)
         if account is None or call.request is None:
             return None
-        from appl.runtime.scheduling.accounts import ONE
+        from appl.runtime.scheduling.accounts import refusal
 
-        try:
-            worst = self._meter.worst(call.request, account)
-        except BudgetExceeded:  # what it may take is not known here
-            worst = ONE
-        try:
-            for level in account.levels():
-                level.fits(worst)
-        except BudgetExceeded as error:
-            return error
-        return None
+        return refusal(account, partial(self._meter.worst, call.request, account))
 
     def complete(
         self, call: Call, request: Request | None = None
@@ -254,14 +245,9 @@ class Dispatcher:
         if total == math.inf:
             return asking()
         late = 0.0 if began is None else self._clock.now() - began
-        return self._in_time(max(total - late, 0.0), asking)
+        from appl.runtime.scheduling.deadlines import in_time  # few calls have one
 
-    async def _in_time(self, total: float, asking: _Asking) -> Response:
-        from appl.runtime.scheduling.deadlines import Deadline
-
-        with Deadline(self._clock) as late:
-            late.set("total", total)
-            return await asking()
+        return in_time(self._clock, max(total - late, 0.0), asking)
 
     async def _ask(self, call: Call, request: Request, emit: Emit | None) -> Response:
         """Ask the backend itself, until it answers or there is no point in asking again."""
@@ -315,7 +301,11 @@ class Dispatcher:
             by_default = self._by_default and question.call.timeout is None
             with _default_deadline() if by_default else _UNTIMED:
                 if self._late:
-                    response = await self._streamed(question)
+                    from appl.runtime.scheduling.deadlines import watched
+
+                    emit, deadlines = question.emit, self.policy.deadlines
+                    ask = partial(self.backend.complete, request)
+                    response = await watched(self._clock, deadlines, ask, emit)
                 else:
                     response = await self.backend.complete(request, question.emit)
             check_response(response, self.name)
@@ -339,16 +329,6 @@ class Dispatcher:
         else:
             loan.answered()
         return response
-
-    async def _streamed(self, question: Question) -> Response:
-        """One answer of the backend, whose tokens have deadlines."""
-        from appl.runtime.scheduling.deadlines import Deadline, watching
-
-        deadlines = self.policy.deadlines
-        with Deadline(self._clock) as late:
-            late.set("first token", deadlines.first_token_s)
-            emit = watching(late, deadlines.between_tokens_s, question.emit)
-            return await self.backend.complete(question.request, emit)
 
     def expect(self, call: Call) -> None:
         """Start the times of *call*, which is ready: they run while it is in the queue, too."""

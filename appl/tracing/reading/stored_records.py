@@ -21,7 +21,7 @@ from appl.errors import TraceCorrupt, TraceError
 from appl.tracing.format import block, codec
 from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import checked
-from appl.tracing.format.table import MASKED, REDACTED, SEALED, as_record
+from appl.tracing.format.table import MASKED, SEALED, as_record
 from appl.tracing.format.trace_scan import TraceScan
 
 if TYPE_CHECKING:
@@ -217,22 +217,11 @@ class StoredRecords:
 
     def unwrapped(self, fields: Any) -> tuple[Any, tuple[str, ...] | None]:
         """The record that may be masked or sealed, and the names of what was taken out of it."""
-        if fields[0] == SEALED:
-            _, sealed, names, shown = fields
-            fields = (MASKED, names, shown) if self.sealer is None else self._opened(sealed, shown)
-        if fields[0] != MASKED:
+        if fields[0] not in AROUND:
             return fields, None
-        _, names, fields = fields
-        masks = tuple(checked(str, name) for name in names)
-        if self.sealer is not None:  # with the key, what only its owner may read is no gap
-            masks = tuple(name for name in masks if name != REDACTED)
-        return fields, masks
+        from appl.tracing.reading.wrapped_records import unwrapped  # few records are masked
 
-    def _opened(self, sealed: object, shown: object) -> Any:
-        assert self.sealer is not None
-        record = self.sealer.open(checked(bytes, sealed), codec.pack(shown))
-        (original,) = codec.unpack(record, self.allowance)
-        return original
+        return unwrapped(fields, self.sealer, self.allowance)
 
     def marks(self, *places: int) -> tuple[str, ...]:
         """The names of the secrets that were taken out of all these records."""
