@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -103,6 +104,28 @@ def test_of_a_long_run_what_was_read_is_told_before_more_is_read(path: Path) -> 
         assert len(pages) >= 5
         with closing(whole(path)) as other:
             assert table(pages) == table([other.document("rows", {})])
+
+
+def test_calls_that_are_asked_for_while_a_run_is_read_cost_no_row(path: Path) -> None:
+    large_trace(path, 2_000)
+    told: list[str] = []
+    with closing(View(path, patience=0.005)) as view:
+        changes = view.document("rows", {"since": "0"})
+        rows, over = set(changes["rows"]), Event()
+
+        def ask() -> None:
+            while not over.is_set():
+                told.append(view.document("call", {"row": "0"})["address"])
+
+        asking = Thread(target=ask)
+        asking.start()
+        while changes["more"]:
+            changes = view.document("rows", {"since": str(changes["next"])})
+            rows.update(changes["rows"])
+        over.set()
+        asking.join()
+    assert rows == set(range(len(Trace.open(path).calls)))
+    assert set(told) == {Trace.open(path).calls[0].address}
 
 
 def test_a_run_that_grows_changes_only_what_was_touched(path: Path) -> None:

@@ -153,8 +153,8 @@ def _queued(transport: asyncio.BaseTransport | None) -> int:
     data = b"\0" * struct.calcsize("i")
     with contextlib.suppress(OSError):
         data = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, data)
-    (sending,) = struct.unpack("i", data)
-    return transport.get_write_buffer_size() + int(sending)
+    sending: int = struct.unpack("i", data)[0]
+    return transport.get_write_buffer_size() + sending
 
 
 def _reset(connection: web.RequestHandler) -> None:

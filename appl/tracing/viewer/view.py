@@ -34,6 +34,8 @@ from appl.tracing.viewer.texts import Texts
 Asked = Mapping[str, str]
 _FRESH, _PATIENCE = 0.2, 0.15
 _TURN = 0.001
+_PIECE = 0.02
+"""The seconds for which one call's texts may have to wait for the reading of the run."""
 _MOST, _LONG = 500, 1000
 
 
@@ -61,6 +63,7 @@ class View:
         self._search = Search(self.rows, "")
         self.lock = threading.RLock()
         self.answers = False  # whether a page may answer the run's questions
+        self._awaited = list[str]()  # requests for a call's texts that wait, from any thread
         self._read = -_FRESH
         self._damage = ""
         try:
@@ -99,16 +102,23 @@ class View:
             if name in self._whole:
                 return self._whole[name].document()
             make = self._documents[name]
+            if name in ("call", "messages"):
+                return self._of_call(name, make, parameters)
             with self.lock:
-                # Of a long run, the rows that were read so far are sent first.
-                if self._following.behind:
-                    if name == "rows" and not self.rows.news(_number(parameters, "since")):
-                        self.read(self._patience)
-                elif time.monotonic() - self._read >= _FRESH:
-                    self.read(self._patience)
+                self._read_for(name, parameters)
                 return make(parameters)
         except (IndexError, ValueError) as error:
             raise KeyError(name) from error
+
+    def _of_call(self, name: str, make: Callable[[Asked], Any], parameters: Asked) -> Any:
+        """A document of one call, which a reader waits for: the reading of the run stops for it."""
+        self._awaited.append(name)
+        try:
+            with self.lock:
+                self._read_for(name, parameters)
+                return make(parameters)
+        finally:
+            self._awaited.pop()
 
     def _read_on(self) -> None:
         """Read to the end of the file, in pieces."""
@@ -122,6 +132,23 @@ class View:
             if self._following.behind or time.monotonic() - self._read >= _FRESH:
                 self.read(self._patience)
             return bool(self._damage) or not self._following.behind
+
+    def _read_for(self, name: str, parameters: Asked) -> None:
+        """Read on before *name* is made; of a long run, the rows read so far are sent first."""
+        if self._following.behind:
+            if name == "rows" and not self.rows.news(_number(parameters, "since")):
+                self._read_piece()
+        elif time.monotonic() - self._read >= _FRESH:
+            self.read(self._patience)
+
+    def _read_piece(self) -> None:
+        """Read on for the usual time, or until a reader waits for a call's texts."""
+        until = time.monotonic() + self._patience
+        while True:
+            self.read(min(_PIECE, self._patience))
+            is_done = self._damage or not self._following.behind
+            if is_done or self._awaited or time.monotonic() >= until:
+                return
 
     def read(self, patience: float = math.inf) -> None:
         """Read on for about *patience* seconds, or to the end of the file."""

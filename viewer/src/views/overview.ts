@@ -146,8 +146,12 @@ export class Overview implements View {
     if (before === first && after === last) return;
     this.ends = [first, last];
     try {
-      if (before !== first) fill(this.asked, await this.firstPrompt(first));
-      const answer = last < 0 ? h("p", { class: "note" }, "There is no answer yet.") : await this.lastAnswer(last);
+      // Both are asked for at once: a request may wait until a piece of the run was read.
+      const [question, answer] = await Promise.all([
+        before === first ? null : this.firstPrompt(first),
+        last < 0 ? h("p", { class: "note" }, "There is no answer yet.") : this.lastAnswer(last),
+      ]);
+      if (question) fill(this.asked, question);
       if (this.ends[1] === last) fill(this.answered, answer);
       if (!this.asked.isConnected) fill(this.talk, this.asked, this.answered);
     } catch (error) {
