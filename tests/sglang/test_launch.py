@@ -323,6 +323,12 @@ APART = {"prefill": 1, "decode": 1}
 HALF = ("--mem-fraction-static", "0.4")
 
 
+def look_after(launch: Any) -> None:
+    """Look after *launch* until it is stopped, perhaps while it starts something again."""
+    with contextlib.suppress(LaunchFailed):
+        launch.look_after(threading.Event())
+
+
 def option(told: Any, name: str) -> str | None:
     args = told["args"]
     return args[args.index(name) + 1] if name in args else None
@@ -367,8 +373,7 @@ def test_when_one_of_the_two_dies_both_are_started_again(fake: Path, which: str)
     lines: list[str] = []
     with launched(plan(fake, restarts=1, **APART), lines.append) as launch:
         before = {name: facts(launch.settings[name], launch.api_key) for name in ("prefill", "url")}
-        again = threading.Event()
-        watching = threading.Thread(target=launch.look_after, args=(again,))
+        watching = threading.Thread(target=look_after, args=(launch,))
         watching.start()
         die(launch.settings[which])
         until(lambda: any("is started again" in line for line in lines))
@@ -403,7 +408,7 @@ def test_a_plain_server_that_dies_takes_the_one_beside_it_along(
     with launched(plan(fake, drafting=True, restarts=1, more=HALF), lines.append) as launch:
         urls = [launch.settings[name] for name in ("url", "drafting")]
         before = [facts(url, launch.api_key)["pid"] for url in urls]
-        watching = threading.Thread(target=launch.look_after, args=(threading.Event(),))
+        watching = threading.Thread(target=look_after, args=(launch,))
         watching.start()
         dead = before[["url", "drafting"].index(which)]
         die(launch.settings[which])
