@@ -153,8 +153,8 @@ def _queued(transport: asyncio.BaseTransport | None) -> int:
     kept = b"\0" * struct.calcsize("i")
     with contextlib.suppress(OSError):
         kept = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, kept)
-    (sending,) = struct.unpack("i", kept)
-    return transport.get_write_buffer_size() + int(sending)
+    sending: int = struct.unpack("i", kept)[0]
+    return transport.get_write_buffer_size() + sending
 
 
 def _reset(connection: web.RequestHandler) -> None:
