@@ -32,7 +32,7 @@ def answer(vectors: Iterable[bytes], model: str, tokens: int, *, as_base64: bool
         {
             "object": "embedding",
             "index": index,
-            "embedding": base64.b64encode(vector).decode() if as_base64 else _numbers(vector),
+            "embedding": str(base64.b64encode(vector), "ascii") if as_base64 else _numbers(vector),
         }
         for index, vector in enumerate(vectors)
     ]
