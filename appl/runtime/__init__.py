@@ -11,6 +11,7 @@ __getattr__ = names_of(
         "answers.samples": "Caches Samples",
         "answers.schema": "Checker",
         "answers.shape": "shape_of",
+        "concurrency.future": "Future",
         "concurrency.fiber": "Hub Stack Strand hub_here hubs watchdog",
         "concurrency.idle_detection": "IdleDetection",
         "concurrency.loop_thread": "io_thread",

@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from appl.parts.serving import served_function
-from appl.runtime.concurrency.future import Future
+from appl.runtime import Future
 from appl.testing.vectors import bag_of_words
 
 from .conftest import Served
