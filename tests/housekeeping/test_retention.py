@@ -19,8 +19,8 @@ from appl.tracing.keeping import (
     index,
     keep_marks,
     removals,
+    run_filter,
 )
-from appl.tracing.keeping.run_filter import STATES, found, length, moment, size
 
 from .conftest import Project, made
 
@@ -36,7 +36,7 @@ def rows(draw: st.DrawFn) -> list[RunRow]:
         made_rows.append(
             RunRow(
                 Path(f"/nowhere/runs/{number:03}.trace"),
-                state=draw(st.sampled_from(STATES)),
+                state=draw(st.sampled_from(run_filter.STATES)),
                 began=began.isoformat(),
                 size=draw(st.integers(0, 1000)),
                 failed=draw(st.integers(0, 1)),
@@ -142,19 +142,26 @@ def test_a_limit_that_cannot_be_read_is_refused(project: Project, wrong: str) ->
 
 
 def test_lengths_and_sizes() -> None:
-    assert (length("2h"), length("1.5d")) == (timedelta(hours=2), timedelta(hours=36))
-    assert (size("500MB"), size("2GiB"), size("12")) == (500_000_000, 2 << 30, 12)
-    assert moment("1d", NOW) == NOW - timedelta(days=1)
-    assert moment("2026-01-31", NOW) == datetime(2026, 1, 31, tzinfo=UTC)
+    assert (run_filter.length("2h"), run_filter.length("1.5d")) == (
+        timedelta(hours=2),
+        timedelta(hours=36),
+    )
+    assert (run_filter.size("500MB"), run_filter.size("2GiB"), run_filter.size("12")) == (
+        500_000_000,
+        2 << 30,
+        12,
+    )
+    assert run_filter.moment("1d", NOW) == NOW - timedelta(days=1)
+    assert run_filter.moment("2026-01-31", NOW) == datetime(2026, 1, 31, tzinfo=UTC)
     for text in ("", "h", "-1h", "1y"):
         with pytest.raises(ValueError, match="as in"):
-            length(text)
+            run_filter.length(text)
 
 
-@given(rows(), st.sampled_from(STATES), st.integers(0, 300))
+@given(rows(), st.sampled_from(run_filter.STATES), st.integers(0, 300))
 def test_filters_are_all_held(every: list[RunRow], state: str, hours: int) -> None:
     since = NOW - timedelta(hours=hours)
-    chosen = found(every, RunFilter(states=(state,), since=since))
+    chosen = run_filter.found(every, RunFilter(states=(state,), since=since))
     assert all(row.state == state for row in chosen)
     assert all(datetime.fromisoformat(row.began) >= since for row in chosen)
     assert len(chosen) == sum(
