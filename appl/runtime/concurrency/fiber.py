@@ -229,9 +229,6 @@ class Hub:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.loop = loop
         self.inbox: deque[Deliverable] = deque()
-        # From any thread: puts an item into the inbox, to be taken out when this thread next waits.
-        # It comes before any look at ``asleep``: see ``_sleep``.
-        self.post: Callable[[Deliverable], None] = self.inbox.append
         self.ready: deque[tuple[Strand, BaseException | None]] = deque()
         self.fibers: set[Fiber] = set()
         self.asleep = False
@@ -254,6 +251,10 @@ class Hub:
         self.greenlet.switch(weakref.ref(self))
 
     # -- from any thread
+
+    def post(self, item: Deliverable) -> None:
+        """Put *item* into the inbox, to be taken out when this thread next waits."""
+        self.inbox.append(item)  # before any look at ``asleep``: see ``_sleep``
 
     def notify(self) -> None:
         """See that what was posted is taken out soon."""
