@@ -198,16 +198,15 @@ def _close_process() -> None:
     try:
         failed = _unhandled()
         if failed is None:
-            # Python waits for the threads of the user's code before it exits. Those of libraries,
-            # such as those of executors, may themselves wait for the end.
-            while running := users_threads():
-                running[0].join(_LOOK_S)
+            _join_users_threads()
     except BaseException as error:  # a Ctrl-C: the run is closed all the same
         late = error
     try:
         _finish(session, failed or late)
         if isinstance(failed or late, KeyboardInterrupt):
             _tell_next(session.resume_line())
+            if late is None:
+                _stay_interrupted()
         if late is not None:
             raise late
     except BaseException as error:
@@ -224,6 +223,25 @@ def _close_process() -> None:
         from appl.session.served import die_of_signal  # only a program with uvicorn needs it
 
         die_of_signal()
+
+
+def _join_users_threads() -> None:
+    """Wait for the threads of the user's code, as Python does before it exits.
+
+    Those of libraries, such as those of executors, may themselves wait for the end.
+    """
+    while running := users_threads():
+        running[0].join(_LOOK_S)
+
+
+def _stay_interrupted() -> None:
+    """Let Python end as after any Ctrl-C that nobody caught, by the signal.
+
+    It does so if the last text that it ran ended with one, and a module that was loaded since then
+    may have run others: ``dataclass`` makes its methods from text.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")
 
 
 def _close_broken_off() -> None:

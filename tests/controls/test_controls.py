@@ -411,7 +411,7 @@ CONTROLS = {
     ),
     "settings are used without approval": Control(
         "config/layers.py",
-        "    layers.refuse(_unapproved(file))\n",
+        "        layers.refuse(_unapproved(file))\n",
         "",
         "trust/test_hostile_settings.py::test_no_value_of_any_key_has_an_effect_without_approval",
     ),

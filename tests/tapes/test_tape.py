@@ -210,7 +210,7 @@ def test_a_prompt_that_goes_on_is_written_by_what_was_added(tmp_path: Path) -> N
 
     trace, value = recorded(tmp_path / "a.trace", grow, Echo())
     tape.save(trace, tmp_path / "a.jsonl")
-    assert (tmp_path / "a.jsonl").stat().st_size < 9000 + 20 * 500
+    assert (tmp_path / "a.jsonl").stat().st_size < 9000 + 20 * 550
     with replayed(tmp_path / "a.jsonl"):
         assert grow() == value
     last = tape.read(tmp_path / "a.jsonl").by_address["/grow.0/gen.19"]
