@@ -86,7 +86,6 @@ LISTED = {
     },
     "appl/cli/perturbed_process.py": {"spawned json": "a child of this program has written it"},
     "appl/parts/serving/journal.py": {"read json": OWN},
-    "appl/parts/web/embeddings.py": {"answer decode": "base64 is written in ASCII"},
     "appl/cli/terminal.py": {"bytes_shown float": NUMBER},
     "appl/cli/trace/run_names.py": {"need_trace decode": OWN},
     "appl/compiler/trees.py": {"_tree literal": HERE},

@@ -155,7 +155,7 @@ def show(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return term_safe(value)
+        return term_safe(str(value))  # a Text may have something to say about an empty answer
     if isinstance(value, list | tuple | set | frozenset):
         return "\n".join(_item(item) for item in value)
     if (

@@ -69,7 +69,7 @@ def test_an_empty_prompt_that_may_be_meant_is_told_once() -> None:
         run.reporter.tell = told.append
         assert str(silent()) and str(silent())
     [line] = told
-    assert "test_empty_prompts.py:23: the prompt of silent() is empty" in line
+    assert "test_empty_prompts.py:22: the prompt of silent() is empty" in line
 
 
 @pytest.mark.parametrize("program", [meant, waiting])
