@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from openai.types.chat.chat_completion_content_part_text_param import (
 from pydantic import TypeAdapter, with_config
 
 from appl.backend import Reuse
+from appl.runtime import io_thread
 from appl.testing import Run
 from appl_backends.litellm import LiteLLM
 from appl_backends.openai import OpenAI
@@ -36,7 +38,11 @@ def bodies(program: Any, model: str = "gpt-5.6") -> list[Mapping[str, Any]]:
 
 
 def fan_out() -> list[str]:
-    return [str(each) for each in [ask(FACTS, f"question {at}") for at in range(4)]]
+    made = threading.Event()
+    io_thread().send(made.wait)  # no call is sent before all are made
+    calls = [ask(FACTS, f"question {at}") for at in range(4)]
+    made.set()
+    return [str(each) for each in calls]
 
 
 def test_siblings_are_cut_where_they_part_and_share_a_key() -> None:
@@ -50,7 +56,6 @@ def test_siblings_are_cut_where_they_part_and_share_a_key() -> None:
 
 
 def test_the_first_one_is_asked_as_a_stream_so_that_its_beginning_is_seen() -> None:
-    bodies(fan_out)  # the first call of a process may be gone before the others are made
     assert [bool(body.get("stream")) for body in bodies(fan_out)] == [True, False, False, False]
 
 
