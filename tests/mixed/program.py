@@ -88,7 +88,7 @@ class Mixed(Trying):
         made = {
             "{k}": lambda: repr(self._word()),
             "{w}": self._words,
-            "{t}": lambda: self.random.choice(["0.001", "0.002", "0.003"]),
+            "{t}": lambda: self.random.choice(["0.02", "0.03", "0.04"]),
             "{r}": lambda: f"risk({self._word()!r})",
             "{c}": lambda: f"(await risk_soon({self._word()!r}))",
         }
