@@ -104,6 +104,7 @@ class IdleDetection:
         self._is_scheduled = False
         self._hops = 0
         self._moves = 0  # grows whenever a program may have gone on: a look from before is stale
+        self._moves_at_look = 0
         self._looks = 0
         self._forced_at = -1  # the number of moves at which waiting for blocked threads was ended
         self._effort = Effort()
@@ -150,6 +151,11 @@ class IdleDetection:
         """True if no program of the run can go on; for a backend that serves several runs."""
         return self.over or (self._still() is not None and not self._in_transit())
 
+    @property
+    def is_stale(self) -> bool:
+        """True if a program may have gone on since the latest look began."""
+        return self._moves != self._moves_at_look
+
     def moved(self) -> None:
         """Give all others their time again: something was asked for, or handed over."""
         self._idleness.ends()
@@ -192,6 +198,7 @@ class IdleDetection:
 
     def _look(self) -> None:
         self._is_scheduled = False  # first: who asks from now on has moved after this look began
+        self._moves_at_look = self._moves
         still = self._still()  # before what is on its way: who rests has sent what he had to send
         moving = self._in_transit()
         # Callbacks of the loop may still send something. They go first, but not for ever: a

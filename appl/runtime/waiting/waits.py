@@ -204,6 +204,11 @@ class Waits:
         if any(task.is_starting for task in _tasks(run)):
             io_thread().loop.call_later(LOOK_S, self._look_soon)
             return False
+        detection = run.outside.idle_detection
+        if detection is not None and detection.is_stale:
+            # A function was not seen at rest, as its thread had no hub yet, and has begun since.
+            self._look_soon()
+            return False
         return not under_way
 
     def _follow(self, call: Call) -> None:
