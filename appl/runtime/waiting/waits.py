@@ -196,8 +196,9 @@ class Waits:
         under_way: list[Call] = []  # with a backend, or they may go there by themselves
         for holding in run.holdings():
             call = cast("Call", holding.call)
-            is_with_backend = holding.stage != "prompt" and call.outcome is None
-            if is_with_backend and call.address not in away:
+            # With its request made it goes there as soon as the beginning of the run is on disk.
+            has_prompt = holding.stage != "prompt" or call.request is not None
+            if has_prompt and call.outcome is None and call.address not in away:
                 under_way.append(call)
         for call in under_way:
             self._follow(call)
