@@ -4,6 +4,7 @@
 #   PART     loads      the four loads, our scheduler against all requests at once; the same answers
 #                       of the shipped model on SGLang as of the embedded engine
 #            small      a cache smaller than the working set
+#            sharing    passages in shared order, and tree search, with a cache of a quarter of the need
 #            ngram      reruns after an edit with a second server that speculates, on one GPU
 #            apart      two GPUs: prompts and answers on servers of their own, against two replicas,
 #                       plain and with --enable-mixed-chunk (NIXL must be installed for START)
@@ -31,7 +32,24 @@ loads)
         http://127.0.0.1:30001 --json "$out/gpu-same-answers.json" || true
     end 30001
     ;;
-smngram)
+small)
+    "$start" "$model" 30000 --load-format dummy --context-length 32768 --max-total-tokens 40000
+    "$python" benchmarks/gpu/loads.py http://127.0.0.1:30000 --tokenizer "$model" --small --pairs "${PAIRS:-2}" --json "$out/gpu-small-cache.json"
+    end 30000
+    ;;
+frontends)
+    "$start" "$model" 30000 --load-format dummy --context-length 32768
+    "$python" benchmarks/gpu/frontends.py http://127.0.0.1:30000 --tokenizer "$model" --rounds "${PAIRS:-3}" \
+        ${PROGRAMS:+--programs "$PROGRAMS"} ${SIDES:+--sides "$SIDES"} --scale "${SCALE:-1}" --json "$out/gpu-frontends.json"
+    end 30000
+    ;;
+sharing)
+    "$start" "$model" 30000 --load-format dummy --context-length 32768 --max-total-tokens "${TOKENS:-12096}"
+    "$python" benchmarks/gpu/sharing.py http://127.0.0.1:30000 --tokenizer "$model" --template plain \
+        --rounds "${PAIRS:-2}" --json "$out/gpu-sharing.json"
+    end 30000
+    ;;
+ngram)
     # Both fit on 80 GB: the caches are bounded, so neither takes what the other finds free.
     flags="--load-format dummy --context-length 32768 --max-total-tokens 80000"
     "$start" "$model" 30000 $flags & one=$!
@@ -76,58 +94,10 @@ apart)
     done
     ;;
 all)
-    "$start" "$model" 30000 --load-format dummy --context-length 32768 --max-total-tokens 40000
-    "$python" benchmarks/gpu/loads.py http://127.0.0.1:30000 --tokenizer "$model" --small --pairs "${PAIRS:-2}" --json "$out/gpu-small-cache.json"
-    end 30000
-    ;;
-frontends)
-    "$start" "$model" 30000 --load-format dummy --context-length 32768
-    "$python" benchmarks/gpu/frontends.py http://127.0.0.1:30000 --tokenizer "$model" --rounds "${PAIRS:-3}" \
-        ${PROGRAMS:+--programs "$PROGRAMS"} ${SIDES:+--sides "$SIDES"} --scale "${SCALE:-1}" --json "$out/gpu-frontends.json"
-    end 30000
-    ;;
-ngram)
-    # Both fit on 80 GB: the caches are bounded, so neither takes what the other finds free.
-    flags="--load-format dummy --context-length 32768 --max-total-tokens 80000"
-    "$start" "$model" 30000 $flags & one=$!
-    "$start" "$model" 30001 $flags --speculative-algorithm NGRAM --speculative-num-draft-tokens 8 \
-        --speculative-ngram-external-sam-budget 7 --max-running-requests 64 & two=$!
-    wait $one; wait $two
-    "$python" benchmarks/gpu/ngram.py http://127.0.0.1:30000 http://127.0.0.1:30001 --tokenizer "$model" \
-        --template plain --rounds "${PAIRS:-3}" --json "$out/gpu-ngram.json"
-    end 30001
-    end 30000
-    ;;
-apart)
-    export SGLANG_HOST_IP=127.0.0.1 UCX_TLS="${UCX_TLS:-cuda_ipc,cuda_copy,sm,tcp,self}"
-    flags="--load-format dummy --context-length 32768 --page-size ${PAGE:-64}"
-    measure() { "$python" benchmarks/gpu/apart.py "$@" --tokenizer "$model" --template plain --rounds "${ROUNDS:-1}" --seconds "${SECONDS_EACH:-30}"; }
-    pair() { # FLAGS_OF_THE_FIRST -- FLAGS_OF_THE_SECOND
-        local first=() one two
-        while [ "$1" != -- ]; do first+=("$1"); shift; done
-        shift
-        CUDA_VISIBLE_DEVICES=0 "$start" "$model" 30000 $flags "${first[@]}" & one=$!
-        CUDA_VISIBLE_DEVICES=1 "$start" "$model" 30001 $flags "$@" & two=$!
-        wait $one; wait $two
-    }
-    nixl="--disaggregation-transfer-backend nixl"
-    pair --disaggregation-mode prefill $nixl --disaggregation-bootstrap-port 8998 -- \
-        --disaggregation-mode decode $nixl --disaggregation-decode-enable-radix-cache
-    measure apart http://127.0.0.1:30000 http://127.0.0.1:30001 --json "$out/gpu-apart.json"
-    end 30000; end 30001
-    pair --enable-mixed-chunk -- --enable-mixed-chunk
-    measure replicas http://127.0.0.1:30000 http://127.0.0.1:30001 --json "$out/gpu-replicas-mixed.json"
-    end 30000; end 30001
-    pair --
-    measure replicas http://127.0.0.1:30000 http://127.0.0.1:30001 --json "$out/gpu-replicas.json"
-    end 30000; end 30001
-    "$python" benchmarks/gpu/apart.py compare "$out/gpu-apart.json" "$out/gpu-replicas.json" "$out/gpu-replicas-mixed.json"
-    ;;
-all)
     for each in loads small frontends; do "$self" "$each" "$out" "$start" "$model"; done
     ;;
 *)
-    echo "PART is loads, small, frontends or all" >&2
+    echo "PART is loads, small, sharing, ngram, apart, frontends or all" >&2
     exit 2
     ;;
 esac
