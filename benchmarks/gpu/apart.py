@@ -60,6 +60,15 @@ class Load:
         self.long: list[float] = []
         self.tokens = 0
         self.errors: list[str] = []
+        # Drawn before the load, as drawing them on its loop would make gaps.
+        self.long_texts = [
+            texts.of(self.size(12000), f"long {at}") for at in range(int(options.seconds / 2) + 1)
+        ]
+        self.more = {
+            (number, turn): texts.of(self.size(150), f"chat {number} {turn}")
+            for number in range(options.chats)
+            for turn in range(1, int(options.seconds / 0.5) + 1)
+        }
 
     def size(self, tokens: int) -> int:
         return max(8, int(tokens * self.options.scale))
@@ -92,8 +101,7 @@ class Load:
             self.tokens += answer.usage.completion_tokens or 0
             turn += 1
             chain = Messages(chain, Message("assistant", answer.text))
-            more = self.texts.of(self.size(150), f"chat {number} {turn}")
-            chain = Messages(chain, Message("user", more))
+            chain = Messages(chain, Message("user", self.more[number, turn]))
             if chain.size > self.size(6000) * 6:
                 chain = self.opening(number, turn)
             await asyncio.sleep(0.3)
@@ -113,11 +121,7 @@ class Load:
             except BackendError as error:
                 self.errors.append("long: " + str(error)[:200])
 
-        texts = [
-            await asyncio.to_thread(self.texts.of, self.size(12000), f"long {at}")
-            for at in range(int(self.options.seconds / 2) + 1)
-        ]
-        for number, text in enumerate(texts):
+        for number, text in enumerate(self.long_texts):
             if time.perf_counter() >= stop:
                 break
             tasks.append(asyncio.ensure_future(one(number, text)))
@@ -173,11 +177,13 @@ async def measured(options: argparse.Namespace) -> dict[str, Any]:
     opened = [load.streamed(at, load.opening(at, -1), 16) for at in range(options.chats)]
     await asyncio.gather(*opened)  # connections and first kernels
     rounds = []
-    for _ in range(options.rounds):
+    for number in range(options.rounds + 1):  # the first one compiles kernels, and does not count
         for each in backends:
             await each.flush_cache()
-        rounds.append(await Load(backends, texts, options).run())
-        print(json.dumps(rounds[-1]), flush=True)
+        found = await Load(backends, texts, options).run()
+        if number:
+            rounds.append(found)
+            print(json.dumps(found), flush=True)
     for each in backends:
         await each.aclose()
     return {"equal": equal, "rounds": rounds}

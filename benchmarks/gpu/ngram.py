@@ -110,8 +110,8 @@ def main() -> None:
         took = time.perf_counter() - began
         said = ""
         if backend._drafting is not None:
-            there = backend._drafting.recorded
-            said = f"{there.length:.1f} tokens a step there" if there.length < 1e9 else "none there"
+            there = backend._drafting.shown[True].length
+            said = f"{there:.1f} tokens a step there" if there else "none there"
         asyncio.run_coroutine_threadsafe(backend.aclose(), on_loop).result()
         return took, found, said
 

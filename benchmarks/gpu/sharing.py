@@ -1,6 +1,7 @@
 """Passages in shared order, and tree search by ``appl.keep``, on a server with a small cache.
 
-Run: python benchmarks/gpu/sharing.py URL --tokenizer FOLDER [--rounds 2] [--json FILE]
+Run: python benchmarks/gpu/sharing.py passages URL --tokenizer FOLDER [--rounds 2] [--json FILE]
+     python benchmarks/gpu/sharing.py tree URL --tokenizer FOLDER [--rounds 2] [--json FILE]
      python benchmarks/gpu/sharing.py need
 
 The cache must be smaller than what the prompts need, without a host tier: start the server with
@@ -26,6 +27,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -210,54 +212,66 @@ class Bench:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("url", help="the server, or 'need'")
+    parser.add_argument("load", choices=["passages", "tree", "need"])
+    parser.add_argument("url", nargs="?", help="the server")
     parser.add_argument("--tokenizer", type=Path)
     parser.add_argument("--template", help="the model's own, or 'plain'")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--questions", type=int, default=120)
     parser.add_argument("--passage", type=int, default=400, help="tokens of a passage")
     parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--levels", type=int, default=16)
-    parser.add_argument("--length", type=int, default=112, help="tokens of a step")
+    parser.add_argument("--levels", type=int, default=10)
+    parser.add_argument("--length", type=int, default=48, help="tokens of a step")
     parser.add_argument("--searches", type=int, default=1)
     parser.add_argument("--share", type=float, nargs="*", default=[0.0, 1.5, 2.0])
     parser.add_argument("--json")
     options = parser.parse_args()
-    if options.url == "need":
+    if options.load == "need":
         for share in options.share:
             with running(Echo()):
                 found = [search("A text.", at, share, options) for at in range(options.searches)]
             widest = max(each.widest for each in found) * options.length
             print(f"share {share:g}: {widest} tokens, scores {[round(e.score, 3) for e in found]}")
         return
-    if options.tokenizer is None:
-        parser.error("--tokenizer is needed")
+    if options.url is None or options.tokenizer is None:
+        parser.error("URL and --tokenizer are needed")
     texts, bench = Texts(options.tokenizer), Bench(options.url, options)
-    results: dict[str, Any] = {}
-    retrieval = Retrieval(texts, options.questions, options.passage)
-    for at_once in (16, options.questions):
-        results[f"passages {at_once}"] = bench.compared(
-            f"{options.questions} questions with {TOP} passages, {at_once} at a time",
-            {
-                "as found": lambda backend: retrieval.run(backend, False, at_once),  # noqa: B023
-                "shared": lambda backend: retrieval.run(backend, True, at_once),  # noqa: B023
-            },
-        )
-    topic = texts.of(200, "topic")
-
-    def searched(share: float) -> Callable[[Backend], object]:
-        def act(backend: Backend) -> None:
-            with running(backend):
-                for at in range(options.searches):
-                    search(f"{at}. {topic}", at, share, options, ignore_eos=True)
-
-        return act
-
-    results["tree search"] = bench.compared(
-        f"tree search, {options.width} wide, {options.levels} levels of {options.length} tokens",
-        {f"share {share:g}": searched(share) for share in options.share},
-    )
+    if options.load == "passages":
+        results = retrieved(bench, Retrieval(texts, options.questions, options.passage))
+    else:
+        results = searched(bench, texts.of(200, "topic"))
     write(options.json, f"python {' '.join(sys.argv)}", results)
+
+
+def retrieved(bench: Bench, retrieval: Retrieval) -> dict[str, Any]:
+    """The questions with their passages as found, and in shared order."""
+    results, count = {}, len(retrieval.found)
+    for at_once in (16, count):
+
+        def asked(shared: bool, at_once: int = at_once) -> Callable[[Backend], object]:
+            return lambda backend: retrieval.run(backend, shared, at_once)
+
+        results[f"passages {at_once}"] = bench.compared(
+            f"{count} questions with {TOP} passages, {at_once} at a time",
+            {"as found": asked(False), "shared": asked(True)},
+        )
+    return results
+
+
+def searched(bench: Bench, topic: str) -> dict[str, Any]:
+    """The tree search with each share."""
+    options = bench.options
+
+    def act(backend: Backend, share: float) -> None:
+        with running(backend):
+            for at in range(options.searches):
+                search(f"{at}. {topic}", at, share, options, ignore_eos=True)
+
+    found = bench.compared(
+        f"tree search, {options.width} wide, {options.levels} levels of {options.length} tokens",
+        {f"share {share:g}": partial(act, share=share) for share in options.share},
+    )
+    return {"tree search": found}
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from appl.errors import ConfigError, InvalidOption
 from appl.prompt import Message, Messages
 from appl.testing.embedded_server import Served
 from appl_backends.sglang import SGLang
-from appl_backends.sglang.drafting import FIRST, MOST, DraftingServer, break_even
+from appl_backends.sglang.drafting import MOST, Acceptance, DraftingServer, break_even, steps_with
 from appl_backends.sglang.wire import Wire
 
 from .conftest import client
@@ -59,76 +60,116 @@ def drafts(at: DraftingServer, request: Request) -> bool:
     return at.choose(request) is at.wire
 
 
-def test_a_call_with_a_recorded_answer_goes_to_the_server_that_speculates() -> None:
+def own() -> Draft:
+    return drafted().draft or Draft(())
+
+
+def liked(at: DraftingServer, tokens: int = 800, steps: int = 100) -> DraftingServer:
+    """*at*, where recorded answers would have been worth so many tokens in so many steps."""
+    at.likely[True].add(tokens, steps)
+    return at
+
+
+def test_a_call_goes_there_once_recorded_answers_were_like_those_given() -> None:
     at = server()
+    at.encode = lambda text: list(text.encode())
+    assert not drafts(at, drafted()) and not drafts(at, ask())
+    at.answered(own(), {"text": "A fox is an animal."}, speculated=False)
     assert drafts(at, drafted())
     assert not drafts(at, drafted(own=False)) and not drafts(at, ask())
 
 
-def test_where_many_calls_are_in_flight_it_stands_aside() -> None:
+def test_a_call_stays_where_recorded_answers_were_unlike_those_given() -> None:
     at = server()
-    at.answered(drafted(), answer(80, 10))
+    at.encode = lambda text: list(text.encode())
+    for _ in range(200):
+        assert not drafts(at, drafted())
+        at.answered(own(), {"text": "Foxes? They live in woods"}, speculated=False)
+
+
+def test_where_many_calls_are_in_flight_it_stands_aside() -> None:
+    at = liked(server())
     found = []
     for at.in_flight in range(40):
         found.append(drafts(at, drafted()))
     assert found == [True] * MOST + [False] * (40 - MOST)
 
 
-async def test_few_calls_find_out_what_drafts_are_worth() -> None:
-    at, replies = server(), asyncio.Queue[Any]()
-
-    def send(wire: Wire) -> Awaitable[Any]:
-        return replies.get()
-
-    calls = [asyncio.ensure_future(at.asked(drafted(), send)) for _ in range(10)]
-    await asyncio.sleep(0)
-    assert (at.there, at.in_flight) == (FIRST, 10)
-    for _ in calls:
-        replies.put_nowait(answer(80, 10))
-    await asyncio.gather(*calls)
-    assert (at.there, at.in_flight) == (0, 0) and at.recorded.length == 8.0
-    at.there = FIRST
-    assert drafts(at, drafted())
+def test_a_moment_with_few_calls_between_many_is_none_with_few_calls() -> None:
+    at = liked(server())
+    at.in_flight = 60
+    drafts(at, drafted())
+    at.in_flight = 2
+    assert [drafts(at, drafted()) for _ in range(2 * MOST)] == [False] * (2 * MOST - 1) + [True]
 
 
 @pytest.mark.parametrize("in_flight", [0, 7, MOST - 1])
 def test_what_a_step_gives_decides(in_flight: int) -> None:
-    at = server()
+    at = liked(server())
     at.in_flight = in_flight
-    at.answered(drafted(), answer(int(100 * break_even(in_flight + 1)) - 1, 100))
+    few = int(100 * break_even(in_flight + 1)) - 1
+    at.answered(own(), answer(few, 100), speculated=True)
     assert not drafts(at, drafted())
     for _ in range(20):
-        at.answered(drafted(), answer(800, 100))
+        at.answered(own(), answer(800, 100), speculated=True)
     assert drafts(at, drafted())
+    at.likely[True] = Acceptance()
+    at.likely[True].add(few, 100)
+    assert not drafts(at, drafted())
 
 
-def test_a_foreign_tape_is_left_after_the_answers_in_flight_and_tried_again_rarely() -> None:
-    at = server()
+def test_a_server_that_drafts_worse_than_expected_is_tried_again_rarely() -> None:
+    at = liked(server())
     there = 0
     for _ in range(1000):
         if drafts(at, drafted()):
             there += 1
-            at.answered(drafted(), answer(100, 95))
+            at.answered(own(), answer(100, 95), speculated=True)
     assert there == 1 + 999 // 64
-
-
-def test_calls_without_a_record_are_sent_there_once_the_server_remembers_their_answers() -> None:
-    at = server()
-    for _ in range(64):
-        if drafts(at, ask()):
-            at.answered(ask(), answer(64, 8))
-    assert drafts(at, ask())
 
 
 @pytest.mark.parametrize(
     "found",
     [None, [], {}, "text", {"meta_info": 3}, answer(3, 0), answer(2, 5), answer(0, 1),
-     {"meta_info": {"completion_tokens": True, "spec_verify_ct": "4"}}],
+     {"meta_info": {"completion_tokens": True, "spec_verify_ct": "4"}}, [None, {"text": 3}]],
 )  # fmt: skip
 def test_a_reply_without_counts_says_nothing(found: object) -> None:
     at = server()
-    at.answered(drafted(), found)
-    assert at.recorded.length == float("inf") and at.other.length == 1.0
+    at.answered(own(), found, speculated=True)
+    at.answered(own(), found, speculated=False)
+    assert at.shown[True].length == at.likely[True].length == 0.0
+
+
+def naive_steps(draft: list[int], answer: list[int], tokens: int) -> int:
+    """The steps of a server that tries what follows the longest end of the answer in the draft."""
+    done, steps = 1, 0
+    while done < len(answer):
+        best: list[int] = []
+        for size in range(1, done + 1):
+            end = answer[done - size : done]
+            at = [k for k in range(size, len(draft)) if draft[k - size : k] == end]
+            if not at:
+                break
+            best = draft[at[-1] : at[-1] + tokens]
+        kept = 0
+        while kept < len(best) and best[kept : kept + 1] == answer[done + kept : done + kept + 1]:
+            kept += 1
+        done, steps = done + kept + 1, steps + 1
+    return steps
+
+
+def test_the_steps_are_those_of_a_server_that_looks_the_text_up() -> None:
+    dice = random.Random(7)
+    for _ in range(300):
+        draft = dice.choices(range(60), k=dice.randint(0, 80))
+        answer = [token if dice.random() > 0.1 else dice.randrange(60) for token in draft]
+        answer[dice.randint(0, len(answer)) :][:3] = []
+        answer = answer or [1]
+        got, naive = (each(draft, answer, 7) for each in (steps_with, naive_steps))
+        assert abs(got - naive) <= 1 + 0.2 * naive, (draft, answer)
+    same = dice.sample(range(200), 161)
+    assert steps_with(same, same, 7) == naive_steps(same, same, 7) == 20
+    assert steps_with([], same, 7) == 160 and steps_with(same, [5], 7) == 0
 
 
 # -- with servers
@@ -160,16 +201,18 @@ def both(
 async def test_answers_are_those_of_the_plain_server(
     both: SGLang, open_client: Callable[..., SGLang], plain: Twin, speculating: Twin
 ) -> None:
-    alone = open_client()
+    alone, drafting = open_client(), both._drafting
+    assert drafting is not None
+    liked(drafting, 10**6, 10**5)
     chunks: list[Any] = []
     for request in (ask(), drafted(), drafted(run=RUN), ask(regex="[a-z]{3}", max_tokens=None)):
         expected = await alone.complete(request)
         assert (await both.complete(request)).text == expected.text
         assert (await both.complete(request, chunks.append)).text == expected.text
     assert len(speculating.bodies("/generate")) == 4 and len(plain.bodies("/generate")) >= 4
-    drafting, whole = both._drafting, (await alone.complete(ask())).usage.completion_tokens
-    assert drafting is not None and drafting.in_flight == 0
-    assert whole is not None and drafting.recorded.length == whole - 1
+    whole = (await alone.complete(drafted())).usage.completion_tokens
+    assert drafting.in_flight == 0 and whole is not None
+    assert drafting.shown[True].length == whole - 1
 
 
 async def test_the_answers_of_the_record_are_loaded_once_and_removed_in_the_end(
@@ -201,6 +244,9 @@ async def test_what_the_server_has_is_not_loaded_again_or_removed(
 
 async def test_a_server_that_fails_is_left_alone(both: SGLang, speculating: Twin) -> None:
     speculating.failing = 503
+    drafting = both._drafting
+    assert drafting is not None
+    liked(drafting, 10**6, 10**5)
     with pytest.raises(Exception, match="it cannot"):
         await both.complete(drafted())
     assert (await both.complete(drafted())).text

@@ -334,6 +334,8 @@ class SGLang:
             await check_tokenizer(self._wire, made)
         else:
             made = replace(known, server=server)
+        if self._drafting is not None:
+            self._drafting.encode = made.prompts.tokenizer.encode
         for wire in self._workers:
             await wire.aclose()
         self._workers = tuple(map(self._worker, server.workers))  # a router passes no aborts on

@@ -3,8 +3,11 @@
 A server with ``--speculative-algorithm NGRAM`` looks up what it has answered before, or texts that
 it was given, tries several of their tokens in one step and keeps those that the model would have
 chosen anyway. That is faster as long as enough of them are kept. It loses otherwise, the more the
-more calls are answered at once, and cannot be switched off for a call. So calls are sent there one
-by one, as long as it pays.
+more calls are answered at once, and cannot be switched off for a call. Even one call there that
+gains nothing costs the others, if both servers share a GPU: on an H200 the plain one halved its
+speed meanwhile. So nothing is tried there. What a recorded answer would have been worth as a draft
+is read from the answer that the plain server has given, and calls are sent to the one that
+speculates as soon as that is enough.
 
 Invariant: an answer is the same from either server; only its time differs.
 """
@@ -13,10 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from appl.backend import DraftRun, Request, canonical
+from appl.backend import Draft, DraftRun, Request, canonical
 from appl.errors import BackendError, BackendUnavailable, ConfigError
 from appl_backends.sglang.probe import ServerFacts, probe
 from appl_backends.sglang.wire import Wire
@@ -24,8 +28,6 @@ from appl_backends.sglang.wire import Wire
 MOST = 16
 """The most calls in flight at both servers with which a further one may go to the one that
 speculates. On an H200, 64 of them gain nothing even if all tokens are kept."""
-FIRST = 4
-"""The most calls there while no answer has shown what drafts are worth."""
 _LOAD_S = 120.0
 _CLOSE_S = 10.0
 _AWAY_S = 30.0
@@ -33,6 +35,10 @@ _TRIED = 64
 """One of so many calls tries whether drafts have become better."""
 _FORGOTTEN = 0.8
 """What an answer leaves of the weight of those before it."""
+_COMPARED = 4000
+"""The first so many characters of an answer are compared with the recorded one."""
+_NGRAMS = (3, 2, 1)
+"""The lengths of the ends of a text that are looked up, the longest first."""
 
 
 def break_even(running: int) -> float:
@@ -44,11 +50,39 @@ def break_even(running: int) -> float:
     return 1.8 + 0.1 * running
 
 
-class Acceptance:
-    """The tokens a step of the last answers of one kind; of *first* while there are none."""
+def steps_with(draft: Sequence[int], answer: Sequence[int], tokens: int) -> int:
+    """The steps in which *answer* comes from a server that looks drafts up in *draft*.
 
-    def __init__(self, first: float) -> None:
-        self._first, self._tokens, self._steps = first, 0.0, 0.0
+    A step tries the next *tokens* tokens of the draft, keeps those that are right, and adds one.
+    Where the draft went astray, it goes on behind the place in it that ends like the answer does.
+    """
+    places: dict[tuple[int, ...], int] = {}
+    for at in range(1, len(draft)):
+        for size in _NGRAMS:
+            if size <= at:
+                places[tuple(draft[at - size : at])] = at
+    done, steps, place = 1, 0, -1  # the first token comes with the prompt
+    while done < len(answer):
+        if place < 0 or draft[place - 1] != answer[done - 1]:
+            ends = (tuple(answer[max(0, done - size) : done]) for size in _NGRAMS)
+            place = next((places[end] for end in ends if end in places), -1)
+        kept = 0
+        if place > 0:
+            for drafted, given in zip(draft[place : place + tokens], answer[done:], strict=False):
+                if drafted != given:
+                    break
+                kept += 1
+            place = place + kept + 1 if place + kept < len(draft) else -1
+        done += kept + 1
+        steps += 1
+    return steps
+
+
+class Acceptance:
+    """The tokens a step of the last answers; 0 while there are none."""
+
+    def __init__(self) -> None:
+        self._tokens = self._steps = 0.0
 
     def add(self, tokens: int, steps: int) -> None:
         """Note an answer of so many *tokens* in so many *steps*."""
@@ -56,28 +90,30 @@ class Acceptance:
         self._steps = self._steps * _FORGOTTEN + steps
 
     @property
-    def is_known(self) -> bool:
-        """True if there was an answer."""
-        return self._steps > 0
-
-    @property
     def length(self) -> float:
         """The tokens that a step gives."""
-        return self._tokens / self._steps if self._steps else self._first
+        return self._tokens / self._steps if self._steps else 0.0
 
 
 class DraftingServer:
     """Chooses between the server behind *plain* and the one behind *wire*, which speculates.
 
-    Calls with a recorded answer to the same call are expected to gain until answers show otherwise;
-    others are not. ``in_flight`` are the calls at both servers, ``there`` those at the one that
-    speculates. *advise* is told if the server does not take what is given to it.
+    A call with a recorded answer goes there once the answers before it were enough like their
+    recorded ones, until the steps of the server say otherwise. ``likely`` is what recorded answers
+    of the call itself (True) and of others like it (False) would have been worth, ``shown`` what
+    they were worth. ``in_flight`` are the calls at both servers. ``encode`` makes tokens of a text,
+    and is set when the tokenizer is known; a step tries ``tokens`` of them. *advise* is told if the
+    server does not take what is given to it.
     """
 
     def __init__(self, wire: Wire, plain: Wire, advise: Callable[[str], None]) -> None:
         self.wire, self._plain, self._advise = wire, plain, advise
-        self.recorded, self.other = Acceptance(float("inf")), Acceptance(1.0)
-        self.in_flight = self.there = 0
+        self.likely = {True: Acceptance(), False: Acceptance()}
+        self.shown = {True: Acceptance(), False: Acceptance()}
+        self.encode: Callable[[str], Sequence[int]] | None = None
+        self.tokens, self.in_flight = 7, 0
+        # Calls that end together leave room for others at once, and there are few for a moment.
+        self._lately: deque[int] = deque(maxlen=2 * MOST)
         self._declined = 0
         self._away_until = float("-inf")
         self._runs: dict[str, asyncio.Task[None]] = {}
@@ -106,22 +142,32 @@ class DraftingServer:
                 "drafting= of sglang is the url of a server with --speculative-algorithm NGRAM; "
                 f"the one at {self.wire.url} has {algorithm!r:.40}"
             )
+        tokens = here.facts.get("speculative_num_draft_tokens")
+        if type(tokens) is int and tokens > 1:
+            self.tokens = tokens - 1  # one is the token that is there already
 
     def choose(self, request: Request) -> Wire:
         """The server for *request*, now."""
+        self._lately.append(self.in_flight)
         draft = request.draft
-        if draft is not None and draft.run is not None:
+        if draft is None:
+            return self._plain
+        if draft.run is not None:
             self._offer(draft.run)
-        if self.in_flight >= MOST or time.monotonic() < self._away_until:
+        if self._is_busy or time.monotonic() < self._away_until:
             return self._plain
-        acceptance = self._acceptance(request)
-        if not acceptance.is_known and self.there >= FIRST:
+        least, shown = break_even(self.in_flight + 1), self.shown[draft.own].length
+        if self.likely[draft.own].length < least:
             return self._plain
-        if acceptance.length < break_even(self.in_flight + 1):
+        if shown and shown < least:
             self._declined += 1
             if self._declined % _TRIED:
                 return self._plain
         return self.wire
+
+    @property
+    def _is_busy(self) -> bool:
+        return max(self._lately, default=0) >= MOST
 
     async def asked(self, request: Request, send: Callable[[Wire], Awaitable[Any]]) -> Any:
         """The reply to *request* of the chosen server, to which *send* sends it.
@@ -129,41 +175,42 @@ class DraftingServer:
         Raises ``BackendError``; asked once more, a call goes to the plain server.
         """
         wire = self.choose(request)
-        speculates = wire is self.wire
         self.in_flight += 1
-        self.there += speculates
         try:
             found = await send(wire)
         except BackendUnavailable:
-            if speculates:
+            if wire is self.wire:
                 self.unavailable()
             raise
         finally:
             self.in_flight -= 1
-            self.there -= speculates
-        if speculates:
-            self.answered(request, found)
+        if request.draft is not None:
+            self.answered(request.draft, found, speculated=wire is self.wire)
         return found
 
-    def answered(self, request: Request, found: Any) -> None:
-        """Note how many tokens a step has given in *found*, the reply of the speculating server."""
-        for each in found if isinstance(found, list) else [found]:
-            meta = each.get("meta_info") if isinstance(each, Mapping) else None
-            given = meta if isinstance(meta, Mapping) else {}
-            tokens, steps = given.get("completion_tokens"), given.get("spec_verify_ct")
-            if type(tokens) is int and type(steps) is int and 0 < steps < tokens:
-                # The first token comes with the prompt, without a step. The server counts it in
-                # spec_accept_length, which is 2 for an answer of two tokens without a draft.
-                self._acceptance(request).add(tokens - 1, steps)
+    def answered(self, draft: Draft, found: Any, speculated: bool) -> None:
+        """Note what *draft* was worth for *found*, the reply, or what it would have been worth."""
+        for number, each in enumerate(found if isinstance(found, list) else [found]):
+            if not isinstance(each, Mapping):
+                continue
+            meta, text = each.get("meta_info"), each.get("text")
+            if speculated and isinstance(meta, Mapping):
+                tokens, steps = meta.get("completion_tokens"), meta.get("spec_verify_ct")
+                if type(tokens) is int and type(steps) is int and 0 < steps < tokens:
+                    # The first token comes with the prompt, without a step. The server counts it in
+                    # spec_accept_length, which is 2 for an answer of two tokens without a draft.
+                    self.shown[draft.own].add(tokens - 1, steps)
+            if self.encode and not self._is_busy and draft.samples and isinstance(text, str):
+                recorded = draft.samples[min(number, len(draft.samples) - 1)].text
+                ours, theirs = (self.encode(part[:_COMPARED]) for part in (text, recorded))
+                if len(ours) > 1:
+                    steps = steps_with(theirs, ours, self.tokens)
+                    self.likely[draft.own].add(len(ours) - 1, steps)
 
     def unavailable(self) -> None:
         """Note that the server could not be asked: for a while nothing is sent there."""
         self._away_until = time.monotonic() + _AWAY_S
         self._runs.clear()  # it may come back with nothing in its memory
-
-    def _acceptance(self, request: Request) -> Acceptance:
-        draft = request.draft
-        return self.recorded if draft is not None and draft.own else self.other
 
     # -- the texts that the server looks drafts up in
 
