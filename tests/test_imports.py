@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-import pkgutil
 import os
+import pkgutil
 import resource
 import statistics
 import subprocess
