@@ -320,22 +320,21 @@ def _data(
         "sent": counted.sent,
         "computed": counted.computed,
         "complete": counted.complete,
-        "sites": [_site_data(site) for site in plan.sites],
+        "sites": [
+            {
+                "path": site.path,
+                "call": site.label,
+                "file": site.file,
+                "line": site.line,
+                "calls": site.calls,
+                "times": _times(site.loops) or "1",
+                "certain": site.certain,
+                "grows": site.grows,
+            }
+            for site in plan.sites
+        ],
         "prefixes": _prefixes(plan.root, size),
         "not_followed": list(plan.unknown),
-    }
-
-
-def _site_data(site: CallSite) -> dict[str, object]:
-    return {
-        "path": site.path,
-        "call": site.label,
-        "file": site.file,
-        "line": site.line,
-        "calls": site.calls,
-        "times": _times(site.loops) or "1",
-        "certain": site.certain,
-        "grows": site.grows,
     }
 
 

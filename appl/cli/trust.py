@@ -41,7 +41,20 @@ def command(options: Options) -> None:
     elif options.remove:
         _remove(options)
     else:
-        _approve(options, _file(Path(options.folder)))
+        file = _file(Path(options.folder))
+        findings, trusted = requests(file), trusted_by(file)
+        missing = bool(findings) and trusted is None
+        if not options.json:
+            _show(file, findings, trusted)
+            if missing:
+                require_user(options, "approve it")
+        if missing and (options.yes or not options.json) and user_agrees(options, "approve this?"):
+            approve(file)
+            say("appl: approved; when the file changes, you are asked again")
+        elif missing and not options.json:
+            say("appl: nothing was approved")
+        if options.json:
+            out(as_json(_data(file, findings), indent=2))
 
 
 def _file(folder: Path) -> SettingsFile:
@@ -51,22 +64,6 @@ def _file(folder: Path) -> SettingsFile:
     if file is None:
         raise UsageError(f"there are no settings in {folder.resolve()}")
     return file
-
-
-def _approve(options: Options, file: SettingsFile) -> None:
-    findings, trusted = requests(file), trusted_by(file)
-    missing = bool(findings) and trusted is None
-    if not options.json:
-        _show(file, findings, trusted)
-        if missing:
-            require_user(options, "approve it")
-    if missing and (options.yes or not options.json) and user_agrees(options, "approve this?"):
-        approve(file)
-        say("appl: approved; when the file changes, you are asked again")
-    elif missing and not options.json:
-        say("appl: nothing was approved")
-    if options.json:
-        out(as_json(_data(file, findings), indent=2))
 
 
 def _show(file: SettingsFile, findings: list[ApprovalRequest], trusted: str | None) -> None:

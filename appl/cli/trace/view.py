@@ -14,7 +14,7 @@ import signal
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from appl.cli import parameters
@@ -119,9 +119,19 @@ def _serve(
         if not options.json:
             what = "the runs" if isinstance(shown, viewer.RunList) else "the run"
             say(f"appl: showing {what} at this address until Ctrl-C")
-        with contextlib.suppress(KeyboardInterrupt), _door(server.url) as door:
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            tempfile.TemporaryDirectory(prefix="appl-view-") as folder,
+        ):
             if not options.no_open:  # a browser in the terminal keeps the thread that opens it
-                threading.Thread(target=_open, args=(door,), daemon=True).start()
+                # A file leads the browser there, so that no list of processes shows the address.
+                door = Path(folder) / "view.html"
+                door.write_text(
+                    '<!doctype html><meta charset="utf-8">'
+                    '<meta name="referrer" content="no-referrer">'
+                    f'<meta http-equiv="refresh" content="0;url={server.url}"><title>appl</title>'
+                )
+                threading.Thread(target=_open, args=(door.as_uri(),), daemon=True).start()
             server.wait()
 
 
@@ -154,15 +164,3 @@ def _server(
 def _open(url: str) -> None:
     if not webbrowser.open(url):
         say("appl: no browser could be opened; open the address by hand")
-
-
-@contextlib.contextmanager
-def _door(url: str) -> Iterator[str]:
-    """The address of a file that leads to *url*; the file is removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="appl-view-") as folder:
-        door = Path(folder) / "view.html"
-        door.write_text(
-            '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
-            f'<meta http-equiv="refresh" content="0;url={url}"><title>appl</title>'
-        )
-        yield door.as_uri()

@@ -74,8 +74,8 @@ class Gathering:
         self._trace: Trace | None = None
         self._programs: Programs | None = None
         self._run: BatchRun | None = None
-        self._emit: Callable[[Event], None] = _nowhere
-        self._barrier: Callable[[], None] = _nothing
+        self._emit: Callable[[Event], None] = lambda _: None
+        self._barrier: Callable[[], None] = lambda: None
         self._tasks: set[asyncio.Task[None]] = set()
         self._tidying: set[asyncio.Task[None]] = set()
         self._began = time.time()
@@ -362,11 +362,3 @@ def _end(done: asyncio.Future[None], error: Exception | None) -> None:
         done.set_result(None)
     else:
         done.set_exception(error)
-
-
-def _nowhere(event: Event) -> None:
-    """Tell nobody."""
-
-
-def _nothing() -> None:
-    """Do nothing: nothing is recorded."""

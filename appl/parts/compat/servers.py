@@ -156,7 +156,10 @@ class _Server:
         is_custom = str(self.table.get("model", "")).startswith("custom/")
         if not is_custom and not any(map(self._is_own, self.table)):
             return full_name(self._text("model", self.name))
-        kind, model = self._route()
+        provider, model = self._provider()
+        kind = "openai"
+        if provider not in _OPENAI:
+            kind, model = "litellm", f"{provider}/{model}"
         backend = self._backend()
         servers.backends[backend] = {"type": kind, **dict(self._settings(kind))}
         return f"{backend}/{model}"
@@ -168,13 +171,6 @@ class _Server:
     def _backend(self) -> str:
         name = self.name.replace("/", "-").replace(":", "-")
         return f"{name}-server" if name in _OURS else name
-
-    def _route(self) -> tuple[str, str]:
-        """The type of the backend, and the model's name within it."""
-        provider, model = self._provider()
-        if provider in _OPENAI:
-            return "openai", model
-        return "litellm", f"{provider}/{model}"
 
     def _provider(self) -> tuple[str, str]:
         """The provider, in litellm's words, and the model's name without it."""
@@ -216,7 +212,15 @@ class _Server:
                 table, name, more = _LIMITS[key]
                 yield table, {name: value + more if type(value) is int else value}
             elif key.startswith(_PARAMETERS):
-                self._parameter(kind, key, value, parameters)
+                if kind != "litellm":
+                    raise self._wrong(
+                        key, "is for a provider that litellm asks: write provider, too"
+                    )
+                if str(value).startswith(KEY) or any(word in key for word in _SECRETS):
+                    raise self._wrong(
+                        key, f"is a secret: leave it out, and set {key.upper()} in the environment"
+                    )
+                parameters[key] = value
         if parameters:
             yield "parameters", parameters
 
@@ -253,15 +257,6 @@ class _Server:
                     key, f"cannot hold the secret {name!r}: write api_key: {KEY}NAME_OF_A_VARIABLE"
                 )
         return value
-
-    def _parameter(self, kind: str, key: str, value: object, parameters: dict[str, object]) -> None:
-        if kind != "litellm":
-            raise self._wrong(key, "is for a provider that litellm asks: write provider, too")
-        if str(value).startswith(KEY) or any(word in key for word in _SECRETS):
-            raise self._wrong(
-                key, f"is a secret: leave it out, and set {key.upper()} in the environment"
-            )
-        parameters[key] = value
 
     def _text(self, key: str, default: str) -> str:
         value = self.table.get(key) or default

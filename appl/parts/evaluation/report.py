@@ -248,7 +248,15 @@ class Evaluation:
                 if changed:
                     shown = [f"{case} {_short(old)}→{_short(new)}" for case, old, new in changed]
                     yield f"{word} in {name}: {_some(shown)}"
-        failed = _by_error(self.failures)
+        failed: dict[str, list[str]] = {}  # the ids of samples by the first line of their errors
+        for sample in self.failures:
+            errors = (
+                [sample.error] if sample.error else [f"{k}: {v}" for k, v in sample.errors.items()]
+            )
+            for error in errors:
+                line = (error or "").partition("\n")[0]
+                line = line if len(line) <= 2 * _WIDTH else f"{line[: 2 * _WIDTH - 1]}…"
+                failed.setdefault(line, []).append(sample.id)
         for error, ids in list(failed.items())[:_CHANGED]:
             yield f"failed: {_some(ids)}: {error}"
         if len(failed) > _CHANGED:
@@ -283,18 +291,6 @@ def _mean_of(cases: Mapping[str, Sequence[float]], failed: Iterable[str]) -> flo
         every[case].append(0.0)
     means = [fmean(scores) for scores in every.values() if scores]
     return fmean(means) if means else None
-
-
-def _by_error(failures: Iterable[Sample]) -> dict[str, list[str]]:
-    """The ids of the failed samples by what went wrong, the first line of it."""
-    ids_by_error: dict[str, list[str]] = {}
-    for sample in failures:
-        errors = [sample.error] if sample.error else [f"{k}: {v}" for k, v in sample.errors.items()]
-        for error in errors:
-            line = (error or "").partition("\n")[0]
-            shown = line if len(line) <= 2 * _WIDTH else f"{line[: 2 * _WIDTH - 1]}…"
-            ids_by_error.setdefault(shown, []).append(sample.id)
-    return ids_by_error
 
 
 def _some(words: Sequence[str]) -> str:

@@ -67,7 +67,9 @@ def _sample(value: Mapping[str, Any], address: str) -> Sample:
         value.get("input"),
         value.get("target"),
         value.get("answer"),
-        {str(k): _score(v) for k, v in scores.items()} if isinstance(scores, Mapping) else {},
+        {str(k): (v if type(v) is float and math.isfinite(v) else None) for k, v in scores.items()}
+        if isinstance(scores, Mapping)
+        else {},
         None if error is None else str(error),
         {str(k): str(v) for k, v in errors.items()} if isinstance(errors, Mapping) else {},
         address,
@@ -77,11 +79,6 @@ def _sample(value: Mapping[str, Any], address: str) -> Sample:
 def _count(value: object) -> int:
     """*value* as the record of a whole number; a record may hold anything."""
     return value if type(value) is int else 0
-
-
-def _score(value: object) -> float | None:
-    """*value* as the record of a score."""
-    return value if type(value) is float and math.isfinite(value) else None
 
 
 def _usage(trace: Trace, samples: list[Sample]) -> Usage:

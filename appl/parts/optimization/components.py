@@ -232,12 +232,10 @@ def _statements(node: Any, source: SourceFile, documented: bool) -> Iterator[ast
             continue
         if not isinstance(statement, ast.Expr):
             yield from _statements(statement, source, False)
-        elif isinstance(statement.value, ast.JoinedStr) or _is_text(statement.value):
+        elif isinstance(statement.value, ast.JoinedStr) or (
+            isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+        ):
             yield statement
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _parts(node: ast.expr, source: SourceFile) -> list[str]:

@@ -301,7 +301,11 @@ class _Search:
         total = stack.enter_context(budget(**(self._limits or {"calls": _UNLIMITED})))
         first = yield from self._first()
         with budget(**self._left(total.spent, first.reach)):
-            ended = yield from self._searched()
+            try:
+                ended = yield from self._proposed()
+                yield from self._settled()
+            except (_OverBudget, BudgetExceeded):
+                ended = "the budget is used up"
         best = self._leader()
         before = after = Evaluation(first.evaluation.program, first.evaluation.names, (), Usage())
         if best.number:
@@ -365,16 +369,8 @@ class _Search:
             evaluation.program, evaluation.names, samples, evaluation.usage, evaluation.seconds
         )
 
-    def _searched(self) -> Generator[Callable[[], object], Any, str]:
-        """Propose and try until there is a reason to end, which is returned in words."""
-        try:
-            ended = yield from self._proposed()
-            yield from self._settled()
-        except (_OverBudget, BudgetExceeded):
-            return "the budget is used up"
-        return ended
-
     def _proposed(self) -> Generator[Callable[[], object], Any, str]:
+        """Propose and try until there is a reason to end, which is returned in words."""
         for number in range(1, self._most + 1):
             leader, parent = self._leader(), self._parent()
             for each in (leader, parent):
@@ -453,7 +449,14 @@ class _Search:
         if self._calls.refusal is not None:
             raise _OverBudget
         candidate.evaluations.append(evaluation)
-        candidate.scores |= self._by_case(evaluation)
+        values: dict[str, list[float]] = {}  # the scores of each case: a failed sample counts 0
+        for each in evaluation.samples:
+            score = each.scores.get(self._objective)
+            if each.error is not None or self._objective in each.errors:
+                score = 0.0
+            if score is not None:
+                values.setdefault(each.id, []).append(score)
+        candidate.scores |= {case: fmean(scores) for case, scores in values.items()}
         self._note_components(candidate, evaluation)
 
     def _grown(
@@ -520,9 +523,9 @@ class _Search:
                 return
 
     def _is_decided(self, leader: _Candidate, other: _Candidate) -> bool:
-        """Whether more cases are not needed to say that *leader* is the better one.
+        """True if *leader* is the better one, whatever further cases bring.
 
-        They are not if no answers could make the *other* better, or by a sign test.
+        It is if no answers could make the *other* better, or by a sign test.
         """
         count = len(self._order)
         if min(leader.reach, other.reach) == count:
@@ -592,17 +595,6 @@ class _Search:
 
     # -- what is known of a candidate
 
-    def _by_case(self, evaluation: Evaluation) -> dict[str, float]:
-        """The score of each case: a failed sample counts 0."""
-        values: dict[str, list[float]] = {}
-        for each in evaluation.samples:
-            score = each.scores.get(self._objective)
-            if each.error is not None or self._objective in each.errors:
-                score = 0.0
-            if score is not None:
-                values.setdefault(each.id, []).append(score)
-        return {case: fmean(scores) for case, scores in values.items()}
-
     def _samples(self, candidate: _Candidate, cases: Iterable[str]) -> list[Sample]:
         wanted = set(cases)
         return [each for each in candidate.samples if each.id in wanted]
@@ -615,8 +607,12 @@ class _Search:
         self, parent: _Candidate, component: Component, batch: Sequence[str]
     ) -> Reflection:
         by_case = {each.id: each for each in reversed(self._samples(parent, batch))}
-        samples = _different([by_case[case] for case in batch])[:_SHOWN]
-        examples = [self._example(each, component) for each in samples]
+        samples = [by_case[case] for case in batch]
+        # Those come first whose target none before has.
+        first: dict[str, Sample] = {}
+        others = [s for s in samples if first.setdefault(text_of(s.target), s) is not s]
+        shown = [*first.values(), *others][:_SHOWN]
+        examples = [self._example(each, component) for each in shown]
         earlier = parent.earlier.get(component.key, [])[-_EARLIER:]
         return Reflection(
             component.function, component.text, component.placeholders, examples, earlier
@@ -674,7 +670,7 @@ class _Search:
 
 
 def _dominates(one: _Candidate, other: _Candidate) -> bool:
-    """Whether *one* is as good as the *other* on all that this has answered, and better on some."""
+    """True if *one* is as good on all that the *other* has answered, and better on some."""
     pairs = [(one.scores.get(case, -1.0), score) for case, score in other.scores.items()]
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
@@ -693,13 +689,6 @@ def _is_better(one: _Candidate, other: _Candidate, cases: Iterable[str]) -> bool
     changed = better + worse
     as_good = sum(math.comb(changed, count) for count in range(better, changed + 1))
     return as_good < _CHANCE * 2.0**changed
-
-
-def _different(samples: Iterable[Sample]) -> list[Sample]:
-    """*samples*, those first whose target none before has."""
-    first: dict[str, Sample] = {}
-    others = [each for each in samples if first.setdefault(text_of(each.target), each) is not each]
-    return [*first.values(), *others]
 
 
 def _in_place(text: str, old: str) -> str:

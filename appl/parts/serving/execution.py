@@ -170,7 +170,11 @@ def _performed(job: ServedJob, common: RunSettings) -> str:
     session = job.session = _session(job, common)
     try:
         if common.account is not None:
-            _charge(session.run, common.account)
+            root = session.run.tree.root
+            if root.account is None:
+                root.account = common.account
+            else:
+                root.account.around = common.account
         if session.recording is not None:
             session.recording.gate()  # the run is on disk before its program begins
         if job.stop is not None:
@@ -180,14 +184,6 @@ def _performed(job: ServedJob, common: RunSettings) -> str:
         return job.function.result(value)
     finally:
         session.close()
-
-
-def _charge(run: Run, account: CommonAccount) -> None:
-    root = run.tree.root
-    if root.account is None:
-        root.account = account
-    else:
-        root.account.around = account
 
 
 # -- its session

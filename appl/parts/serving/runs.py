@@ -263,7 +263,9 @@ class Runs:
         if run in self._queue:
             self._queue.remove(run)
             done = Outcome("cancelled", json.dumps(_CANCELLED))
-            self._spawn(self._note(run, done))
+            task = self._loop.create_task(self._note(run, done))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         elif run.job is not None and not run.is_over:
             run.job.end("cancelled")
 
@@ -273,7 +275,12 @@ class Runs:
         run = ServedRun(entry.run, self.functions[entry.function], entry.arguments)
         run.state, run.value, run.usage = entry.state, entry.value, entry.usage
         if entry.state == "finished" and run.function.streams and entry.value is not None:
-            _stream_again(run, read(entry.value))
+            value = read(entry.value)
+            if isinstance(value, str):
+                run.add("text", value)
+            else:
+                for item in value:
+                    run.add("item", item)
         return run
 
     async def _again(
@@ -349,11 +356,6 @@ class Runs:
     async def _write(self, action: Callable[..., T], *args: Any) -> T:
         return await self._loop.run_in_executor(self._writer, action, *args)
 
-    def _spawn(self, work: Any) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
 
 class _Pieces:
     """What the program of *run* streams, on its way from the program's thread to the loop.
@@ -394,12 +396,3 @@ def _request(function: ServedFunction, arguments: str) -> tuple[str, str, str]:
 
 
 _CANCELLED = {"type": "Cancelled", "message": "the run was cancelled", "status": 409}
-
-
-def _stream_again(run: ServedRun, value: Any) -> None:
-    """Have a stream that ended be read again."""
-    if isinstance(value, str):
-        run.add("text", value)
-    else:
-        for item in value:
-            run.add("item", item)

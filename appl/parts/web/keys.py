@@ -37,13 +37,9 @@ class Keys:
         known = [key for key in wanted if key is not None]
         if not known or (not admin and self.api is None):
             return True
-        return any([_same(bearer(authorization), key) for key in known])
-
-
-def bearer(authorization: str | None) -> str:
-    """The token of a ``Bearer`` header, or an empty string."""
-    scheme, _, token = (authorization or "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+        scheme, _, token = (authorization or "").partition(" ")
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        return any([_same(token, key) for key in known])
 
 
 def _same(given: str, key: str) -> bool:

@@ -359,9 +359,23 @@ class _Comparison:
             if old is None or new is None or shape(old) != shape(new):
                 return None
             texts = text_of(old), text_of(new)
-            if texts[0] == texts[1] or self._is_of_answers(old, was, new, now, used):
+            if texts[0] == texts[1]:
                 continue
             answers: dict[str, None] = {}
+            if (
+                was
+                and now
+                and (old.tool_calls, old.tool_call_id)
+                == (
+                    new.tool_calls,
+                    new.tool_call_id,
+                )
+            ):
+                # They may be the same but where they hold answers that differ.
+                if self._outline(old, was, answers) == self._outline(new, now, answers):
+                    used.update(answers)
+                    continue
+                answers.clear()
             forms = before.of(texts[0], answers), after.of(texts[1], answers)
             if forms[0] != forms[1] and answers:  # an empty answer leaves no sign
                 forms = _SIGNS.sub("", forms[0]), _SIGNS.sub("", forms[1])
@@ -373,24 +387,6 @@ class _Comparison:
                 return None
             used[explained_at] = None
         return list(used)
-
-    def _is_of_answers(
-        self,
-        old: Message,
-        was: Sequence[Span],
-        new: Message,
-        now: Sequence[Span],
-        used: dict[str, None],
-    ) -> bool:
-        """True if two messages are the same but where they hold answers that differ."""
-        if not was or not now or old.tool_calls != new.tool_calls:
-            return False
-        answers: dict[str, None] = {}
-        a, b = self._outline(old, was, answers), self._outline(new, now, answers)
-        if a == b and old.tool_call_id == new.tool_call_id:
-            used.update(answers)
-            return True
-        return False
 
     def _outline(
         self, message: Message, spans: Sequence[Span], answers: dict[str, None]

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -79,9 +80,9 @@ class View:
             "messages": lambda parameters: self.texts.messages(_numbers(parameters, "ids")),
             "search": self._found,
         }
-        takers = {
+        takers: dict[str, Callable[[], Callable[[], object]]] = {
             "prefixes": self._prefixes.taken,
-            "critical": self._critical,
+            "critical": lambda: partial(critical, Steps(self.trace), self.rows),
             "costs": self._costs,
             "evaluations": self._evaluations,
         }
@@ -204,10 +205,6 @@ class View:
         return trace.failure_counts().words(
             trace.state == "finished" and trace.reason == "finished"
         )
-
-    def _critical(self) -> Callable[[], object]:
-        steps = Steps(self.trace)
-        return lambda: critical(steps, self.rows)
 
     def _costs(self) -> Callable[[], object]:
         return costs.of(self.trace).as_data
