@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from appl.backend import Request
 from appl.base import threads
 from appl.errors import Awaited
-from appl.parts.batching.batch import Batch, Question
+from appl.parts.batching.batch import Batch, BatchQuestion
 from appl.parts.batching.provider import BatchItem, BatchPlan, BatchProvider, Outcome
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import BatchChanged
@@ -67,7 +67,7 @@ class Gathering:
         self.plan, self._say = plan, say
         self.direct = 0
         self.batches: dict[str, Batch] = {}
-        self._waiting: dict[tuple[str, str], list[Question]] = {}
+        self._waiting: dict[tuple[str, str], list[BatchQuestion]] = {}
         self._providers: dict[str, BatchProvider] = {}
         self._recorded: dict[Item, RecordedBatch] = {}
         self._leftovers: list[RecordedBatch] = []
@@ -147,7 +147,7 @@ class Gathering:
     async def answer(self, backend: str, request: Request, item: BatchItem) -> Outcome | AtOnce:
         """The outcome of *item*, which asks *backend* for *request*, in a batch."""
         self._tidy_leftovers()
-        question = Question(request, item)
+        question = BatchQuestion(request, item)
         recorded = self._recorded.pop(question.place, None)
         self._set_alarm()
         if recorded is not None and self._asks_the_same(request):
@@ -215,7 +215,7 @@ class Gathering:
             self._send(kind, self._waiting.pop(kind))
         return False
 
-    def _send(self, kind: tuple[str, str], questions: Sequence[Question]) -> None:
+    def _send(self, kind: tuple[str, str], questions: Sequence[BatchQuestion]) -> None:
         backend, name = kind
         provider = self._providers[backend]
         for some in parts(questions, provider.most_items, provider.most_bytes):
@@ -337,9 +337,11 @@ class Gathering:
 _CLOSE_S = 30.0
 
 
-def parts(questions: Sequence[Question], most_items: int, most_bytes: int) -> list[list[Question]]:
+def parts(
+    questions: Sequence[BatchQuestion], most_items: int, most_bytes: int
+) -> list[list[BatchQuestion]]:
     """*questions* in parts, each of which fits into one batch."""
-    groups: list[list[Question]] = []
+    groups: list[list[BatchQuestion]] = []
     size = 0
     for question in questions:
         own = len(question.item.body) + _AROUND

@@ -80,7 +80,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class EvaluationUsage:
     """The model calls of an evaluation: ``reused`` of them were answered by an earlier run.
 
     ``cost``, in millionths of the currency unit, is that of all of them, also in an earlier run;
@@ -114,7 +114,7 @@ class Evaluation:
         program: str,
         names: tuple[str, ...],
         samples: Sequence[Sample],
-        usage: Usage,
+        usage: EvaluationUsage,
         seconds: float = 0.0,
         against: Evaluation | None = None,
     ) -> None:
@@ -314,7 +314,7 @@ def _span(low: float | None, high: float | None, shown: Any = _number) -> str:
     return "–" if low is None or high is None else f"{shown(low)} to {shown(high)}"
 
 
-def _data(value: Summary | Difference | Usage) -> dict[str, Any]:
+def _data(value: Summary | Difference | EvaluationUsage) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 

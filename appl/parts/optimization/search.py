@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from appl.errors import BudgetExceeded, InvalidOption
 from appl.parts.evaluation.cases import cases_of
 from appl.parts.evaluation.plain import text as text_of
-from appl.parts.evaluation.report import Evaluation, Sample, Usage
+from appl.parts.evaluation.report import Evaluation, EvaluationUsage, Sample
 from appl.parts.evaluation.sample_runs import evaluate
 from appl.parts.evaluation.scores import scorers_of
 from appl.parts.optimization.calls import Calls, Line
@@ -199,7 +199,7 @@ class _Candidate:
     def evaluation(self) -> Evaluation:
         """All of its evaluations as one."""
         first, usages = self.evaluations[0], [each.usage for each in self.evaluations]
-        usage = Usage(*(sum(getattr(each, name) for each in usages) for name in _USED))
+        usage = EvaluationUsage(*(sum(getattr(each, name) for each in usages) for name in _USED))
         seconds = sum(each.seconds for each in self.evaluations)
         return Evaluation(first.program, first.names, self.samples, usage, seconds)
 
@@ -307,7 +307,9 @@ class _Search:
             except (_OverBudget, BudgetExceeded):
                 ended = "the budget is used up"
         best = self._leader()
-        before = after = Evaluation(first.evaluation.program, first.evaluation.names, (), Usage())
+        before = after = Evaluation(
+            first.evaluation.program, first.evaluation.names, (), EvaluationUsage()
+        )
         if best.number:
             before = yield from self._held_out({}, None)
             refused = calls.refusal is not None
@@ -683,7 +685,7 @@ def _stands_in(component: Component, lines: Iterable[Line]) -> bool:
 
 
 def _is_better(one: _Candidate, other: _Candidate, cases: Iterable[str]) -> bool:
-    """Whether *one* is better than the *other* on *cases*, by a sign test."""
+    """True if *one* is better than the *other* on *cases*, by a sign test."""
     pairs = [(one.scores.get(case, 0.0), other.scores.get(case, 0.0)) for case in cases]
     better, worse = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
     changed = better + worse

@@ -320,7 +320,7 @@ def _limit(limits: dict[str, Any], confined: bool, ours: int) -> None:
 
 
 def wait_for(child: int, seconds: float) -> dict[str, Any]:
-    """How the code ended. The caller may close the control pipe meanwhile: then nobody listens."""
+    """The end of the code. The caller may close the control pipe meanwhile: then nobody listens."""
     end = time.monotonic() + seconds
     with_end = os.pidfd_open(child)
     poll = select.poll()

@@ -149,7 +149,7 @@ def _outcome(job: ServedJob, common: RunSettings) -> Outcome:
 
 
 def _usage(session: Session | None) -> str | None:
-    """What the run has used, as JSON; the whole run, also of its parts in earlier processes."""
+    """The use of the whole run, also of its parts in earlier processes, as JSON."""
     recorder = session.recording.recorder if session and session.recording else None
     if recorder is None:
         return None
@@ -304,7 +304,7 @@ async def _acalled(job: ServedJob, run: Run, values: dict[str, Any]) -> object:
 
 
 def _waiting(job: ServedJob, waits: Iterable[Awaited]) -> Outcome:
-    """What the run waits for, with the forms of its questions."""
+    """The waits of the run, with the forms of its questions."""
     entries = list(waits)
     forms: dict[str, Any] = {}
     if any(entry.kind in QUESTION_KINDS for entry in entries):

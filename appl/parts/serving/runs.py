@@ -43,7 +43,7 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How many runs go on at once, how many more may wait, and how long what ended is kept."""
+    """The limits on runs: at once, waiting besides, and how long those that ended are kept."""
 
     running: int = 64
     queued: int = 1024
@@ -358,7 +358,7 @@ class Runs:
 
 
 class _Pieces:
-    """What the program of *run* streams, on its way from the program's thread to the loop.
+    """The stream of the program of *run*, on its way from the program's thread to the loop.
 
     The loop is woken once for all that has come since it last looked.
     """

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from appl.errors import ExportError
 from appl.tracing.exporting import otlp
 from appl.tracing.exporting.checkpoint import Checkpoint
-from appl.tracing.exporting.collector import Busy, Collector, Outcome, Refused, Taken, TooLarge
+from appl.tracing.exporting.collector import Busy, Collector, Outcome, Rejected, Taken, TooLarge
 from appl.tracing.exporting.otlp import EncodedSpan
 from appl.tracing.exporting.spans import Spans
 
@@ -207,7 +207,7 @@ class Courier:
                 self._pause_s *= _FASTER if self._pause_s > _SHORTEST_S else 0.0
                 return outcome
             unanswered = unanswered + 1 if isinstance(outcome, Busy) and not outcome.answered else 0
-            if isinstance(outcome, Refused) or unanswered >= self._patience.tries:
+            if isinstance(outcome, Rejected) or unanswered >= self._patience.tries:
                 raise _Stopped(outcome.why)
             # It waits at least as long as the collector asks, and at random, so that exports spread
             # out; then it sends more slowly.
