@@ -10,10 +10,9 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from appl.backend import Request
-from appl.backend.check import read_json
 from appl.base.moments import moment_of
 from appl.base.status_line import terminal
 from appl.errors import Awaited, BackendError, BackendRefused, BackendUnavailable, InDoubtBatch
@@ -426,8 +425,3 @@ def _was_refused(error: BackendError) -> bool:
         return True
     status = error.status or 0
     return 400 <= status < 500 and status not in (408, 409, 425)
-
-
-def read_answer(item: BatchItem, outcome: bytes) -> Any:
-    """The response in *outcome*. Raises ``BackendError``."""
-    return item.read(read_json(outcome))

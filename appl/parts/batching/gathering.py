@@ -150,7 +150,10 @@ class Gathering:
         question = BatchQuestion(request, item)
         recorded = self._recorded.pop(question.place, None)
         self._set_alarm()
-        if recorded is not None and self._asks_the_same(request):
+        trace = self._trace
+        before = None if trace is None else trace.by_address.get(request.address)
+        asks_the_same = trace and before and before.content == trace.content_of(request)
+        if recorded is not None and asks_the_same:
             self._joined(recorded, backend).join(question)
         elif not self.waits:
             return "at once"
@@ -167,11 +170,6 @@ class Gathering:
     def knows(self, request: Request) -> bool:
         """True if *request* is in a batch of an earlier process."""
         return (request.address, request.sample, request.n) in self._recorded
-
-    def _asks_the_same(self, request: Request) -> bool:
-        trace = self._trace
-        call = None if trace is None else trace.by_address.get(request.address)
-        return call is not None and trace is not None and call.content == trace.content_of(request)
 
     def _joined(self, recorded: RecordedBatch, backend: str) -> Batch:
         """The batch of an earlier process, which is looked for from now on."""

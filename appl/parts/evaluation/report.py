@@ -5,7 +5,7 @@ Invariant: everything here follows from the samples, so that a recorded evaluati
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from statistics import fmean
 from typing import Any
@@ -162,7 +162,11 @@ class Evaluation:
         failed = [sample for sample in self.samples if sample.error or name in sample.errors]
         estimate = interval(scored)
         mean, low, high = estimate if estimate is not None else (None, None, None)
-        with_failures = _mean_of(cases, [sample.id for sample in failed])
+        every = {case: list(scores) for case, scores in cases.items()}
+        for sample in failed:
+            every[sample.id].append(0.0)
+        means = [fmean(scores) for scores in every.values() if scores]
+        with_failures = fmean(means) if means else None  # a failed sample counts 0
         samples = sum(map(len, scored))
         return Summary(mean, low, high, len(scored), samples, len(failed), with_failures)
 
@@ -282,15 +286,6 @@ class Evaluation:
             "samples": [sample.as_data() for sample in self.samples],
             "against": self.against.as_data() if self.against is not None else None,
         }
-
-
-def _mean_of(cases: Mapping[str, Sequence[float]], failed: Iterable[str]) -> float | None:
-    """The mean over *cases*, where each sample of the ids in *failed* counts 0."""
-    every = {case: list(scores) for case, scores in cases.items()}
-    for case in failed:
-        every[case].append(0.0)
-    means = [fmean(scores) for scores in every.values() if scores]
-    return fmean(means) if means else None
 
 
 def _some(words: Sequence[str]) -> str:

@@ -459,7 +459,19 @@ class _Search:
             if score is not None:
                 values.setdefault(each.id, []).append(score)
         candidate.scores |= {case: fmean(scores) for case, scores in values.items()}
-        self._note_components(candidate, evaluation)
+        addresses = [each.address for each in evaluation.samples]
+        mine: set[Line] = set()
+        theirs: set[Line] = set()
+        for call in self._calls.below(addresses):
+            below = self._below(call.address, addresses)
+            (theirs if below.startswith(tuple(self._judges)) else mine).update(call.lines)
+        for key, place in candidate.places.items():
+            if _stands_in(place, mine):
+                self._mine.add(key)
+            if _stands_in(place, theirs):
+                self._theirs.add(key)
+        every = [each.key for each in self._program.components]
+        self._used = [key for key in every if key in self._mine - self._theirs]
 
     def _grown(
         self, candidate: _Candidate, reach: int = 0
@@ -571,22 +583,6 @@ class _Search:
         chosen = min(used, key=lambda each: self._turns[each.key])  # the first of several
         self._turns[chosen.key] += 1
         return chosen
-
-    def _note_components(self, candidate: _Candidate, evaluation: Evaluation) -> None:
-        """Note which texts stood in prompts of the program, and which in those of its scores."""
-        addresses = [each.address for each in evaluation.samples]
-        mine: set[Line] = set()
-        theirs: set[Line] = set()
-        for call in self._calls.below(addresses):
-            below = self._below(call.address, addresses)
-            (theirs if below.startswith(tuple(self._judges)) else mine).update(call.lines)
-        for key, place in candidate.places.items():
-            if _stands_in(place, mine):
-                self._mine.add(key)
-            if _stands_in(place, theirs):
-                self._theirs.add(key)
-        every = [each.key for each in self._program.components]
-        self._used = [key for key in every if key in self._mine - self._theirs]
 
     def _below(self, address: str, samples: Iterable[str]) -> str:
         """The part of a call's *address* below its sample."""

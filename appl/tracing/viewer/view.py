@@ -138,18 +138,15 @@ class View:
         """Read on before *name* is made; of a long run, the rows read so far are sent first."""
         if self._following.behind:
             if name == "rows" and not self.rows.news(_number(parameters, "since")):
-                self._read_piece()
+                # For the usual time, or until a reader waits for a call's texts.
+                until = time.monotonic() + self._patience
+                while True:
+                    self.read(min(_PIECE, self._patience))
+                    is_done = self._damage or not self._following.behind
+                    if is_done or self._awaited or time.monotonic() >= until:
+                        return
         elif time.monotonic() - self._read >= _FRESH:
             self.read(self._patience)
-
-    def _read_piece(self) -> None:
-        """Read on for the usual time, or until a reader waits for a call's texts."""
-        until = time.monotonic() + self._patience
-        while True:
-            self.read(min(_PIECE, self._patience))
-            is_done = self._damage or not self._following.behind
-            if is_done or self._awaited or time.monotonic() >= until:
-                return
 
     def read(self, patience: float = math.inf) -> None:
         """Read on for about *patience* seconds, or to the end of the file."""
