@@ -51,7 +51,14 @@ def explain(error: BaseException, options: Options) -> int:
         return _tell_waiting(waiting, options)
     code = exit_code(error)
     masker = Masker()
-    say(masker.text(_headed(error), []))
+    plain = isinstance(error, (*_PLAIN, AuthenticationFailed))  # which no line of a program causes
+    if isinstance(error, KeyboardInterrupt):
+        head = "appl: interrupted"
+    elif plain or (isinstance(error, _USAGE) and not _lines(error)):
+        head = "\n  ".join([f"appl: {error}", *_notes(error)])
+    else:
+        head = text(error)
+    say(masker.text(head, []))
     session, counts = options.session, options.counts
     if session is not None:
         where = f"; recorded in {shown(session.path)}" if session.path else ""
@@ -107,15 +114,6 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, TraceError):
         return exits.TRACE
     return exits.USAGE if isinstance(error, (*_USAGE, *_SOURCE)) else exits.FAILED
-
-
-def _headed(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "appl: interrupted"
-    plain = isinstance(error, (*_PLAIN, AuthenticationFailed))  # which no line of a program causes
-    if plain or (isinstance(error, _USAGE) and not _lines(error)):
-        return "\n  ".join([f"appl: {error}", *_notes(error)])
-    return text(error)
 
 
 def describe(error: BaseException) -> dict[str, Any]:

@@ -154,8 +154,13 @@ class Runs:
 
         Raises ``Refusal`` if the server stops, is full, or has another request with the key.
         """
-        if again and (orphan := await self._orphan(function, arguments)) is not None:
-            return orphan
+        if again and (names := self._orphans.get(request := _request(function, arguments))):
+            name = names.pop(0)
+            if not names:
+                del self._orphans[request]
+            orphan = await self.find(name)
+            if orphan is not None:
+                return orphan
         if key is not None:
             known = await self._write(self._journal.keyed, function.file, function.name, key)
             if known is not None:
@@ -179,16 +184,6 @@ class Runs:
         """Note that the client of *run* has gone without its answer."""
         if len(self._orphans) < _MOST_ORPHANS:
             self._orphans.setdefault(_request(run.function, run.arguments), []).append(run.name)
-
-    async def _orphan(self, function: ServedFunction, arguments: str) -> ServedRun | None:
-        request = _request(function, arguments)
-        names = self._orphans.get(request)
-        if not names:
-            return None
-        name = names.pop(0)
-        if not names:
-            del self._orphans[request]
-        return await self.find(name)
 
     def _check_room(self) -> None:
         if self.stopping:

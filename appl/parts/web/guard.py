@@ -126,7 +126,14 @@ class Arrivals:
         """End those of *connections* on which nothing has gone on for too long at *now*."""
         # Connections that have ended drop out here, and new ones start their time.
         self._since = {peer: self._since.get(peer, now) for peer in connections}
-        self._unread = {peer: self._unsent(peer, now) for peer in connections}
+        # The bytes that each client has not taken, and since when it has taken nothing: meanwhile
+        # the handler waits for room, and the size stays the same.
+        unread: dict[web.RequestHandler, tuple[int, float]] = {}
+        for peer in connections:
+            size = _queued(peer.transport)
+            before, unchanged = self._unread.get(peer, (size, now))
+            unread[peer] = size, unchanged if size == before else now
+        self._unread = unread
         for connection, (size, unchanged) in self._unread.items():
             if size:
                 self._since[connection] = now  # the time of its next request has not begun
@@ -134,13 +141,6 @@ class Arrivals:
                     _reset(connection)
             elif connection not in self._busy and now - self._since[connection] > self._arrival:
                 connection.force_close()
-
-    def _unsent(self, connection: web.RequestHandler, now: float) -> tuple[int, float]:
-        """The bytes that the client has not taken, and since when it has taken nothing."""
-        size = _queued(connection.transport)
-        # While a client takes nothing, the handler waits for room: the size stays the same.
-        before, unchanged = self._unread.get(connection, (size, now))
-        return size, unchanged if size == before else now
 
 
 def _queued(transport: asyncio.BaseTransport | None) -> int:

@@ -53,7 +53,11 @@ def rows(home: Path) -> list[RunRow]:
             stamp = _stamp(path)
             if stamp is None:
                 continue
-            row = _revived(stored_rows.get(place), stamp, path)
+            row, stored = None, stored_rows.get(place)
+            if stored is not None and stored[0] == stamp:
+                with contextlib.suppress(ValueError, RecursionError):
+                    data = json.loads(stored[1])
+                    row = RunRow.from_data(path, data) if isinstance(data, dict) else None
             if row is None:
                 row = row_of(path, foreign)
                 if row.state not in _CHANGING and _stamp(path) == stamp:
@@ -76,18 +80,6 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return facts.st_size, facts.st_mtime_ns, facts.st_ino
-
-
-def _revived(
-    stored: tuple[tuple[int, int, int], str] | None, stamp: tuple[int, int, int], path: Path
-) -> RunRow | None:
-    if stored is None or stored[0] != stamp:
-        return None
-    try:
-        data = json.loads(stored[1])
-        return RunRow.from_data(path, data) if isinstance(data, dict) else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def _opened(home: Path, stack: contextlib.ExitStack) -> sqlite3.Connection | None:
