@@ -49,29 +49,27 @@ class Hosts:
         elsewhere = request.headers.get("Sec-Fetch-Site", "none") in _ELSEWHERE
         if elsewhere or (origin is not None and _netloc(origin) != request.host.lower()):
             raise Refusal("Forbidden: the request comes from a page of another origin", 403)
-        if not self._allows(_hostname(request.host)):
+        if not self._allows(request.host):
             raise Refusal("Forbidden: unknown host; --allow-host NAME allows it", 403)
 
-    def _allows(self, host: str | None) -> bool:
-        if host is None:
+    def _allows(self, host: str) -> bool:
+        """True if the header ``Host`` has an IP address or an allowed name."""
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
+        if name is None:
             return False
         try:
-            ipaddress.ip_address(host)
+            ipaddress.ip_address(name)
         except ValueError:
-            return host in self._names
+            return name in self._names
         return True
 
 
 def _netloc(origin: str) -> str | None:
     try:
         return urlsplit(origin).netloc.lower() or None
-    except ValueError:
-        return None
-
-
-def _hostname(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
     except ValueError:
         return None
 
