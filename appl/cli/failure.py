@@ -47,7 +47,10 @@ _PATIENCE_S = 1.0
 
 def explain(error: BaseException, options: Options) -> int:
     """Tell the user of *error*, which ended the command of *options*; return the exit code."""
-    if (waiting := _waiting(error, options)) is not None:
+    # A run that waits has ended so, whatever error the program has made of it.
+    waiting = options.session.run.waiting if options.session is not None else None
+    waiting = waiting or (error if isinstance(error, RunWaiting) else None)
+    if waiting is not None:
         return _tell_waiting(waiting, options)
     code = exit_code(error)
     masker = Masker()
@@ -80,12 +83,6 @@ def explain(error: BaseException, options: Options) -> int:
     if options.json:
         out(as_json(masker.cleaned({"error": describe(error), "exit_code": code})))
     return code
-
-
-def _waiting(error: BaseException, options: Options) -> RunWaiting | None:
-    """The waits that ended the run, if any, whatever error the program has made of them."""
-    ended = options.session.run.waiting if options.session is not None else None
-    return ended or (error if isinstance(error, RunWaiting) else None)
 
 
 def _tell_waiting(waiting: RunWaiting, options: Options) -> int:

@@ -37,7 +37,11 @@ def command(options: Options) -> None:
     With --json, nothing is approved unless --yes is given.
     """
     if options.list:
-        _list(options)
+        approved = approvals()
+        if options.json or approved:
+            entries = sorted(approved, key=lambda entry: str(entry["file"]))
+            lines = (f"{entry['digest'][:12]}  {entry['file']}" for entry in entries)
+            print_found(options.json, approved, lines)
     elif options.remove:
         _remove(options)
     else:
@@ -84,14 +88,6 @@ def _data(file: SettingsFile, findings: list[ApprovalRequest]) -> dict[str, obje
         "trusted": trusted_by(file) if findings else None,
         "needs_approval": [dataclasses.asdict(item) for item in findings],
     }
-
-
-def _list(options: Options) -> None:
-    approved = approvals()
-    if options.json or approved:
-        entries = sorted(approved, key=lambda entry: str(entry["file"]))
-        lines = (f"{entry['digest'][:12]}  {entry['file']}" for entry in entries)
-        print_found(options.json, approved, lines)
 
 
 def _remove(options: Options) -> None:

@@ -82,7 +82,9 @@ def command(options: Options) -> None:
             )
         )
         if options.html:
-            _write(views, options)
+            size = viewer.export(views, options.html)
+            done = f"wrote {options.html} ({size / 1e6:.1f} MB)"
+            report_done(options.json, {"html": options.html, "bytes": size}, done)
         else:
             _serve(views, _answer(run_path(runs[0])), options)
 
@@ -99,12 +101,6 @@ def _folder(given: Options) -> Path | None:
             return folder.parent
         return folder / ".appl" if (folder / ".appl").is_dir() else folder
     return None if given.run or given.html or given.diff else load().home
-
-
-def _write(views: viewer.Views, options: Options) -> None:
-    size = viewer.export(views, options.html)
-    done = f"wrote {options.html} ({size / 1e6:.1f} MB)"
-    report_done(options.json, {"html": options.html, "bytes": size}, done)
 
 
 def _serve(

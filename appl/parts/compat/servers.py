@@ -174,17 +174,14 @@ class _Server:
         kind = "openai"
         if provider not in _OPENAI:
             kind, model = "litellm", f"{provider}/{model}"
-        backend = self._backend()
+        name = self.name.replace("/", "-").replace(":", "-")
+        backend = f"{name}-server" if name in _OURS else name
         servers.backends[backend] = {"type": kind, **dict(self._settings(kind))}
         return f"{backend}/{model}"
 
     def _is_own(self, key: str) -> bool:
         own = ("provider", "custom_llm_provider", *_CONNECTION, *_LIMITS)
         return key in own or key.startswith(_PARAMETERS)
-
-    def _backend(self) -> str:
-        name = self.name.replace("/", "-").replace(":", "-")
-        return f"{name}-server" if name in _OURS else name
 
     def _provider(self) -> tuple[str, str]:
         """The provider, in litellm's words, and the model's name without it."""

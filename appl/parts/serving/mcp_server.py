@@ -85,7 +85,9 @@ class FunctionTools:
                 raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r:.80}")
             arguments = canonical(given)
             function.arguments(arguments)
-            run = await self._runs.accept(function, arguments, _key(params))
+            key = (params.meta or {}).get(KEY)
+            key = key if isinstance(key, str) and key else None
+            run = await self._runs.accept(function, arguments, key)
             with contextlib.suppress(Exception):  # only for clients that want to hear of progress
                 await context.session.report_progress(0.0, None, f"run {run.name}")
             await run.over()
@@ -106,11 +108,6 @@ class FunctionTools:
             async with asyncio.timeout(max(0.0, min(wait, _LONGEST_WAIT))):
                 await run.over()
         return result_of(run)
-
-
-def _key(params: types.CallToolRequestParams) -> str | None:
-    found = (params.meta or {}).get(KEY)
-    return found if isinstance(found, str) and found else None
 
 
 def _tool(function: ServedFunction) -> types.Tool:

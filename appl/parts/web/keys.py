@@ -39,8 +39,6 @@ class Keys:
             return True
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
-        return any([_same(token, key) for key in known])
-
-
-def _same(given: str, key: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), key.encode())
+        return any(
+            [hmac.compare_digest(token.encode("utf-8", "replace"), key.encode()) for key in known]
+        )

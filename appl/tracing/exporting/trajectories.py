@@ -225,7 +225,9 @@ class _Prompts:
             if known is not None:
                 whole = known
                 break
-            before, *ids = unpack_ids(_piece(process, number))
+            before, *ids = unpack_ids(
+                b"".join(process.stored.record(place).data for place in process.pieces[number])
+            )
             if before >= number:
                 raise ValueError(f"piece {number} follows piece {before}")
             pieces.append((number, ids))
@@ -243,10 +245,6 @@ class _Prompts:
 
 
 _PROMPTS = 256
-
-
-def _piece(process: ProcessRecords, number: int) -> bytes:
-    return b"".join(process.stored.record(place).data for place in process.pieces[number])
 
 
 def _of_call(call: StoredCall, prompts: _Prompts) -> Iterator[Trajectory | WithoutIds]:

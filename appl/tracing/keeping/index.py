@@ -103,7 +103,11 @@ def _opened(home: Path, stack: contextlib.ExitStack) -> sqlite3.Connection | Non
 
 def _connect(sqlite: ModuleType, path: Path) -> sqlite3.Connection:
     """Opens the index. Raises ``sqlite3.Error`` or ``OSError`` unless it has this version."""
-    _make_private(path)
+    make_folder(path.parent)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError("it is not a regular file")
     connection: sqlite3.Connection = sqlite.connect(path, timeout=_BUSY_S, isolation_level=None)
     try:
         connection.execute("PRAGMA secure_delete=ON")
@@ -125,15 +129,6 @@ def _connect(sqlite: ModuleType, path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _make_private(path: Path) -> None:
-    """Create the file for the user alone. Raises ``OSError`` if it is not a regular file."""
-    make_folder(path.parent)
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    if not stat.S_ISREG(os.lstat(path).st_mode):
-        raise OSError("it is not a regular file")
 
 
 def _put_aside(path: Path) -> bool:
