@@ -52,18 +52,6 @@ _INSTALL = {
 }
 
 
-def split_words(line: str) -> list[str]:
-    """The words of an incomplete *line*, split as a shell does; the line closes an open quote."""
-    lexer = shlex.shlex(line, posix=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    words: list[str] = []
-    try:
-        words += lexer
-    except ValueError:
-        words.append(lexer.token)
-    return words
-
-
 class Bash(BashComplete):
     """Completion for bash, which splits words at ``:`` and ``=``: the line is split here."""
 
@@ -76,7 +64,14 @@ class Bash(BashComplete):
     def get_completion_args(self) -> tuple[list[str], str]:
         """The complete words before the cursor, and the incomplete one."""
         line = os.environ["APPL_LINE"]
-        words = split_words(line)[1:]
+        lexer = shlex.shlex(line, posix=True)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        words: list[str] = []
+        try:
+            words += lexer
+        except ValueError:
+            words.append(lexer.token)
+        words = words[1:]
         self._begun = words.pop() if words and not line[-1:].isspace() else ""
         return words, self._begun
 

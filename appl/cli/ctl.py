@@ -267,7 +267,10 @@ def set_limit(options: Options) -> None:
     """Change a limit of a run: its concurrency, or its budget."""
     if options.what == "budget":
         reply = _reply(options, "budget", **_amounts(options.values))
-        _report(options, reply, _budget_told(reply))
+        limits = reply["budget"]["limits"].items()
+        text = ", ".join(f"{name} {most:g}" for name, most in limits if most is not None)
+        from_now = "; counted from now on" if reply["counts_from_now"] else ""
+        _report(options, reply, f"budget: {text or 'none'}{from_now}")
         return
     wanted = _concurrency(options.values)
     reply = _reply(options, "concurrency", most=wanted)
@@ -312,13 +315,6 @@ def _amounts(values: list[str]) -> dict[str, object]:
                 f"write calls=N, tokens=N or cost=X (none for no limit), got {assignment!r}"
             ) from None
     return amounts
-
-
-def _budget_told(reply: Any) -> str:
-    limits = reply["budget"]["limits"].items()
-    text = ", ".join(f"{name} {most:g}" for name, most in limits if most is not None)
-    from_now = "; counted from now on" if reply["counts_from_now"] else ""
-    return f"budget: {text or 'none'}{from_now}"
 
 
 def _control() -> ModuleType:

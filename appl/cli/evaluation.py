@@ -83,16 +83,19 @@ def command(options: Options) -> int:
     limits = _limits(options.at_least, options.score or ("exact",))
     words = _words(options)
     entry = Target(evaluation_program.PLACE, evaluation_program.FUNCTION).entry(words)
-    shower = display(quiet=options.quiet or options.json)
+    quiet = options.quiet or options.json
+    shower = display(quiet=quiet)
     rerunner = None if options.fresh else earlier(entry, options.home)
-
-    def evaluated(current: Session) -> Evaluation:
-        quiet = options.quiet or options.json
-        return _evaluation(current, list(entry.argv), progress=False if quiet else None)
-
-    result, current = performed(entry, rerunner, shower, options, settings_of(options), evaluated)
+    result, current = performed(
+        entry,
+        rerunner,
+        shower,
+        options,
+        settings_of(options),
+        lambda run: _evaluation(run, list(entry.argv), progress=False if quiet else None),
+    )
     _print(result, current, options)
-    if rerunner is not None and rerunner.answered and not (options.quiet or options.json):
+    if rerunner is not None and rerunner.answered and not quiet:
         reused, asked_count = len(rerunner.answered), len(rerunner.asked)
         say(
             f"appl: {rerunner.trace.path.stem} answered {reused} calls, {asked_count} were asked; "

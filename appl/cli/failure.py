@@ -16,7 +16,6 @@ from appl.base.collecting import stack_of
 from appl.base.tracebacks import is_library
 from appl.cli import exits
 from appl.cli.commands import Options
-from appl.cli.display import Counts
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, say_next, term_safe
 from appl.errors import (
@@ -36,7 +35,7 @@ from appl.errors import (
     TraceError,
 )
 from appl.session.deferred_close import users_threads
-from appl.session.session import Session, shown
+from appl.session.session import shown
 from appl.tracing.recording.secret import Masker
 
 _PLAIN = (UsageError, TraceError, ControlError, ExportError)
@@ -48,22 +47,42 @@ _PATIENCE_S = 1.0
 
 def explain(error: BaseException, options: Options) -> int:
     """Tell the user of *error*, which ended the command of *options*; return the exit code."""
-    if (waiting := _waiting(error, options)) is not None:
+    # A run that waits has ended so, whatever error the program has made of it.
+    waiting = options.session.run.waiting if options.session is not None else None
+    waiting = waiting or (error if isinstance(error, RunWaiting) else None)
+    if waiting is not None:
         return _tell_waiting(waiting, options)
     code = exit_code(error)
     masker = Masker()
-    say(masker.text(_headed(error), []))
-    if options.session is not None:
-        _tell_run(error, options.session, options.counts)
+    plain = isinstance(error, (*_PLAIN, AuthenticationFailed))  # which no line of a program causes
+    if isinstance(error, KeyboardInterrupt):
+        head = "appl: interrupted"
+    elif plain or (isinstance(error, _USAGE) and not _lines(error)):
+        head = "\n  ".join([f"appl: {error}", *_notes(error)])
+    else:
+        head = text(error)
+    say(masker.text(head, []))
+    session, counts = options.session, options.counts
+    if session is not None:
+        where = f"; recorded in {shown(session.path)}" if session.path else ""
+        if counts is not None and (counts.started or where):
+            say(f"appl: {counts.line()}{where}")
+        if isinstance(error, KeyboardInterrupt):
+            if counts and counts.started:
+                say_next(session.resume_line())
+            # A thread of the program that goes on is named: Python waits for it before it exits.
+            until = time.monotonic() + _PATIENCE_S
+            for thread in users_threads():
+                thread.join(max(0.0, until - time.monotonic()))
+            for thread in users_threads()[:1]:
+                lines = [(f.f_code.co_filename, f.f_lineno) for f in stack_of(thread.ident)]
+                at = next(
+                    (f" at {file}:{line}" for file, line in lines if not is_library(file)), ""
+                )
+                say(f"appl: the program's {thread.name} goes on{at}; Ctrl-C once more ends it")
     if options.json:
         out(as_json(masker.cleaned({"error": describe(error), "exit_code": code})))
     return code
-
-
-def _waiting(error: BaseException, options: Options) -> RunWaiting | None:
-    """The waits that ended the run, if any, whatever error the program has made of them."""
-    ended = options.session.run.waiting if options.session is not None else None
-    return ended or (error if isinstance(error, RunWaiting) else None)
 
 
 def _tell_waiting(waiting: RunWaiting, options: Options) -> int:
@@ -92,33 +111,6 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, TraceError):
         return exits.TRACE
     return exits.USAGE if isinstance(error, (*_USAGE, *_SOURCE)) else exits.FAILED
-
-
-def _headed(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "appl: interrupted"
-    plain = isinstance(error, (*_PLAIN, AuthenticationFailed))  # which no line of a program causes
-    if plain or (isinstance(error, _USAGE) and not _lines(error)):
-        return "\n  ".join([f"appl: {error}", *_notes(error)])
-    return text(error)
-
-
-def _tell_run(error: BaseException, session: Session, counts: Counts | None) -> None:
-    where = f"; recorded in {shown(session.path)}" if session.path else ""
-    if counts is not None and (counts.started or where):
-        say(f"appl: {counts.line()}{where}")
-    if not isinstance(error, KeyboardInterrupt):
-        return
-    if counts and counts.started:
-        say_next(session.resume_line())
-    # A thread of the program that goes on is named: Python waits for it before it exits.
-    until = time.monotonic() + _PATIENCE_S
-    for thread in users_threads():
-        thread.join(max(0.0, until - time.monotonic()))
-    for thread in users_threads()[:1]:
-        lines = [(f.f_code.co_filename, f.f_lineno) for f in stack_of(thread.ident)]
-        at = next((f" at {file}:{line}" for file, line in lines if not is_library(file)), "")
-        say(f"appl: the program's {thread.name} goes on{at}; Ctrl-C once more ends it")
 
 
 def describe(error: BaseException) -> dict[str, Any]:

@@ -141,7 +141,11 @@ def _print(found: Optimization, current: Session, given: Options) -> None:
         out(as_json({**found.as_data(), "trace": where}))
         return
     if sys.stdout.isatty():
-        _show(found)
+        from appl.cli.evaluation import show_table
+
+        _out(found.head())
+        show_table(found.shown)
+        _out(found.notes())
     else:
         _out(found.lines())
     if found.diff:
@@ -149,15 +153,6 @@ def _print(found: Optimization, current: Session, given: Options) -> None:
         out(term_safe(found.diff), end="")
     if not given.quiet:
         say_next(current.failures_line())
-
-
-def _show(found: Optimization) -> None:
-    """Print the table of *found* on a terminal."""
-    from appl.cli.evaluation import show_table
-
-    _out(found.head())
-    show_table(found.shown)
-    _out(found.notes())
 
 
 def _out(lines: Iterable[str]) -> None:

@@ -7,7 +7,6 @@ It is started by ``appl.cli.perturbed_process``, as ``python -m appl.cli.perturb
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import importlib.util
 import json
@@ -15,7 +14,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,17 +33,6 @@ from appl.tracing import Replayer, Trace
 
 _EPOCH = 1_700_000_000.0  # a day in 2023 on which every recording takes place
 _LONGEST_LAG_S = 0.01
-
-
-@contextlib.contextmanager
-def perturbed(world: Environment) -> Iterator[None]:
-    """Change this whole process to *world*."""
-    sys.setswitchinterval(world.switch)
-    if not world.real:
-        random.seed(world.dice)
-        os.urandom = vars(random)["_urandom"] = _urandom(world.dice)
-        _set_clock(world)
-    yield
 
 
 _BETWEEN = frozenset(["random", "secrets", "uuid", "tempfile"])
@@ -124,11 +112,17 @@ def _done(order: dict[str, Any]) -> dict[str, object]:
     value: object = None
     error: BaseException | None = None
     try:
-        with to_stderr(True), perturbed(Environment(**order["world"])):
+        with to_stderr(True):
+            world = Environment(**order["world"])
+            sys.setswitchinterval(world.switch)
+            if not world.real:
+                random.seed(world.dice)
+                os.urandom = vars(random)["_urandom"] = _urandom(world.dice)
+                _set_clock(world)
             if order["record"] is not None:
                 value = program.run(lambda: _recording(program, order["record"], path, counted))
             else:
-                value = _replayed(program, path, Environment(**order["world"]), counted)
+                value = _replayed(program, path, world, counted)
     except BaseException as caught:
         error = caught
     return {

@@ -80,10 +80,14 @@ def spawned(
             "moved": [str(module) for module in moved or ()],
         }
         command = [sys.executable, "-m", "appl.cli.perturbed_child", json.dumps(order)]
+        # The folders of appl and its backends stand before those that the environment names.
+        named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        folders = [str(Path(__file__).parents[2])]
+        folders += [str(Path(entry).resolve()) for entry in named if entry]
         environment = {
             **os.environ,
             "PYTHONHASHSEED": str(world.hashes),
-            "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in _own_path()),
+            "PYTHONPATH": os.pathsep.join(folders),
             "PYTHONDONTWRITEBYTECODE": "1",
             "APPL_HOME": str(load_config().home.resolve()),
         }
@@ -102,13 +106,6 @@ def spawned(
             output = done.stderr.decode("utf-8", "replace")[-2000:]
             return _lost("ProcessDied", f"its process ended with {done.returncode}: {output}")
         return ProcessOutcome(**json.loads(result.read_text("utf-8")))
-
-
-def _own_path() -> list[str]:
-    """The folders of appl and its backends, before those that the environment names."""
-    folders = [str(Path(__file__).parents[2])]
-    path = os.environ.get("PYTHONPATH", "")
-    return [*folders, *(str(Path(entry).resolve()) for entry in path.split(os.pathsep) if entry)]
 
 
 def _lost(kind: str, message: str) -> ProcessOutcome:

@@ -28,7 +28,7 @@ from appl.compiler.plan import (
     product,
     totals,
 )
-from appl.config import Config, load as load_config
+from appl.config import load as load_config
 from appl.session.backend_setup import choose, make_backend
 from appl.session.scheduling import prices_of
 
@@ -67,7 +67,9 @@ def command(options: Options) -> None:
     size, unit = _tokens(backend)
     counted = totals(plan, size)
     model = choice.model or backend.profile.default_model or ""
-    bill = Bill(bills(plan, size, _LEAST), model, _price(config, backend, choice.backend, model))
+    brought: Priced = backend.prices if isinstance(backend, Pricing) else {}
+    price = price_for(Overridden(prices_of(config, choice.backend), brought), model)
+    bill = Bill(bills(plan, size, _LEAST), model, price)
     data = {**_data(plan, counted, size, unit), "bill": bill.as_data()}
     lines = [*_text(plan, counted, size, unit), *bill.lines(counted.complete)]
     print_found(options.json, data, lines)
@@ -129,12 +131,6 @@ def _tokens(backend: Backend) -> tuple[Callable[[str], int], str]:
     if isinstance(backend, CountsTokens):
         return backend.count_tokens, "tokens"
     return lambda text: round(len(text) / _ABOUT), "tokens (about)"
-
-
-def _price(config: Config, backend: Backend, name: str, model: str) -> Price | None:
-    """The price of *model* by the settings, or by the backend *name*."""
-    brought: Priced = backend.prices if isinstance(backend, Pricing) else {}
-    return price_for(Overridden(prices_of(config, name), brought), model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,22 +316,21 @@ def _data(
         "sent": counted.sent,
         "computed": counted.computed,
         "complete": counted.complete,
-        "sites": [_site_data(site) for site in plan.sites],
+        "sites": [
+            {
+                "path": site.path,
+                "call": site.label,
+                "file": site.file,
+                "line": site.line,
+                "calls": site.calls,
+                "times": _times(site.loops) or "1",
+                "certain": site.certain,
+                "grows": site.grows,
+            }
+            for site in plan.sites
+        ],
         "prefixes": _prefixes(plan.root, size),
         "not_followed": list(plan.unknown),
-    }
-
-
-def _site_data(site: CallSite) -> dict[str, object]:
-    return {
-        "path": site.path,
-        "call": site.label,
-        "file": site.file,
-        "line": site.line,
-        "calls": site.calls,
-        "times": _times(site.loops) or "1",
-        "certain": site.certain,
-        "grows": site.grows,
     }
 
 

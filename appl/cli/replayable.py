@@ -7,7 +7,6 @@ varies nothing, and finds what varying the environment cannot explain.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,28 +80,6 @@ class ReplayResult:
         }
 
 
-def audited(
-    program: RecordedProgram, backend: str, seconds: float
-) -> Iterator[tuple[int, ReplayResult | None]]:
-    """Record *program* with *backend*, then replay it in each environment.
-
-    Yields the number of calls and the finding of each replay. The first item is for the recording;
-    if that failed, the item holds the problem and is the last one.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        trace = Path(folder) / "recorded.trace"
-        first = spawned(program, Environment(), trace, record=backend, seconds=seconds)
-        if first.error is not None:
-            yield first.calls, ReplayResult("", _said(first.error))
-            return
-        yield first.calls, None
-        if not trace.exists():
-            return  # it asks nothing
-        for varied, world, hint in VARIATIONS:
-            replay = spawned(program, world, trace, seconds=seconds)
-            yield first.calls, ReplayResult(varied, _problem(first, replay), hint)
-
-
 def _problem(first: ProcessOutcome, replay: ProcessOutcome) -> str:
     if replay.error is not None:
         return _said(replay.error)
@@ -121,28 +98,32 @@ def _short(value: str | None) -> str:
 
 
 def command(options: Options) -> int:
-    """Audit the program and return the exit code."""
+    """Record the program, replay it in each environment, and return the exit code."""
     target = parse(options.replayable)
     entry = target.entry(options.paths)
     program = RecordedProgram(
         "cli", str(entry.file), str(entry.function), entry.argv, 0, target.written
     )
     results: list[ReplayResult] = []
-    calls = 0
+    seconds = options.seconds
     tell = (lambda line: None) if options.json else say
     tell(f"appl: recording {target.written} with {options.backend}")
-    for calls, difference in audited(program, options.backend, options.seconds):
-        if difference is None:
-            tell(f"appl: {counted(calls, 'call')} recorded; to be replayed {len(VARIATIONS)} times")
-            continue
-        if not difference.varied:
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "recorded.trace"
+        first = spawned(program, Environment(), trace, record=options.backend, seconds=seconds)
+        if first.error is not None:
+            problem = _said(first.error)
             if options.json:
-                out(as_json({"replayable": None, "problem": difference.problem}, indent=2))
-            say(f"appl: the program fails when it is recorded: {difference.problem}")
-            return exits.USAGE if difference.problem.startswith(_USAGE) else exits.FAILED
-        results.append(difference)
-        tell(f"appl: {difference.varied}: {'differs' if difference.problem else 'the same'}")
-    return _report(calls, results, options.json)
+                out(as_json({"replayable": None, "problem": problem}, indent=2))
+            say(f"appl: the program fails when it is recorded: {problem}")
+            return exits.USAGE if problem.startswith(_USAGE) else exits.FAILED
+        calls = counted(first.calls, "call")
+        tell(f"appl: {calls} recorded; to be replayed {len(VARIATIONS)} times")
+        for varied, world, hint in VARIATIONS if trace.exists() else ():  # else it asks nothing
+            replay = spawned(program, world, trace, seconds=seconds)
+            results.append(ReplayResult(varied, _problem(first, replay), hint))
+            tell(f"appl: {varied}: {'differs' if results[-1].problem else 'the same'}")
+    return _report(first.calls, results, options.json)
 
 
 def _report(calls: int, results: list[ReplayResult], as_document: bool) -> int:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from appl.parts.serving.execution import RunSettings
     from appl.parts.serving.functions import ServedFunction
-    from appl.parts.serving.process import Network, Ready
+    from appl.parts.serving.process import Ready
     from appl.parts.serving.runs import RunLimits
 
 _SETTINGS = (*overrides.SETTINGS, "home")
@@ -95,7 +95,15 @@ def command(given: Options) -> int:
         given.api_key or os.environ.get(KEY_VARIABLE),
         given.admin_key or os.environ.get(ADMIN_VARIABLE),
     )
-    network = _network_of(given)
+    network = process.Network(
+        given.host,
+        given.port,
+        given.allow_host,
+        given.max_body,
+        given.grace,
+        until_eof=given.until_eof,
+        mcp=given.mcp_http,
+    )
     if not given.mcp:
         process.check_keys(network, keys)
     _common(given)  # settings that lack approval are refused before anything is imported
@@ -185,20 +193,6 @@ def _limits(given: Options) -> RunLimits:
     if not (given.grace >= 0 and given.keep >= 0):
         raise UsageError("--grace and --keep are at least 0")
     return RunLimits(given.max_running, given.max_queued, given.keep * 86400.0)
-
-
-def _network_of(given: Options) -> Network:
-    from appl.parts.serving.process import Network
-
-    return Network(
-        given.host,
-        given.port,
-        given.allow_host,
-        given.max_body,
-        given.grace,
-        until_eof=given.until_eof,
-        mcp=given.mcp_http,
-    )
 
 
 def _ready(given: Options, functions: list[ServedFunction]) -> Callable[[Ready], None]:

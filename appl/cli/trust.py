@@ -37,11 +37,28 @@ def command(options: Options) -> None:
     With --json, nothing is approved unless --yes is given.
     """
     if options.list:
-        _list(options)
+        approved = approvals()
+        if options.json or approved:
+            entries = sorted(approved, key=lambda entry: str(entry["file"]))
+            lines = (f"{entry['digest'][:12]}  {entry['file']}" for entry in entries)
+            print_found(options.json, approved, lines)
     elif options.remove:
         _remove(options)
     else:
-        _approve(options, _file(Path(options.folder)))
+        file = _file(Path(options.folder))
+        findings, trusted = requests(file), trusted_by(file)
+        missing = bool(findings) and trusted is None
+        if not options.json:
+            _show(file, findings, trusted)
+            if missing:
+                require_user(options, "approve it")
+        if missing and (options.yes or not options.json) and user_agrees(options, "approve this?"):
+            approve(file)
+            say("appl: approved; when the file changes, you are asked again")
+        elif missing and not options.json:
+            say("appl: nothing was approved")
+        if options.json:
+            out(as_json(_data(file, findings), indent=2))
 
 
 def _file(folder: Path) -> SettingsFile:
@@ -51,22 +68,6 @@ def _file(folder: Path) -> SettingsFile:
     if file is None:
         raise UsageError(f"there are no settings in {folder.resolve()}")
     return file
-
-
-def _approve(options: Options, file: SettingsFile) -> None:
-    findings, trusted = requests(file), trusted_by(file)
-    missing = bool(findings) and trusted is None
-    if not options.json:
-        _show(file, findings, trusted)
-        if missing:
-            require_user(options, "approve it")
-    if missing and (options.yes or not options.json) and user_agrees(options, "approve this?"):
-        approve(file)
-        say("appl: approved; when the file changes, you are asked again")
-    elif missing and not options.json:
-        say("appl: nothing was approved")
-    if options.json:
-        out(as_json(_data(file, findings), indent=2))
 
 
 def _show(file: SettingsFile, findings: list[ApprovalRequest], trusted: str | None) -> None:
@@ -87,14 +88,6 @@ def _data(file: SettingsFile, findings: list[ApprovalRequest]) -> dict[str, obje
         "trusted": trusted_by(file) if findings else None,
         "needs_approval": [dataclasses.asdict(item) for item in findings],
     }
-
-
-def _list(options: Options) -> None:
-    approved = approvals()
-    if options.json or approved:
-        entries = sorted(approved, key=lambda entry: str(entry["file"]))
-        lines = (f"{entry['digest'][:12]}  {entry['file']}" for entry in entries)
-        print_found(options.json, approved, lines)
 
 
 def _remove(options: Options) -> None:

@@ -69,8 +69,7 @@ def _functions(file: Path) -> list[tuple[str, list[str]]]:
         return []
     kinds: Any = (ast.FunctionDef, ast.AsyncFunctionDef)
     functions = [node for node in tree.body if isinstance(node, kinds) and node.name[0] != "_"]
-    return [(node.name, _names(node.args)) for node in functions]
-
-
-def _names(arguments: ast.arguments) -> list[str]:
-    return [arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)]
+    return [
+        (node.name, [arg.arg for arg in (*node.args.args, *node.args.kwonlyargs)])
+        for node in functions
+    ]

@@ -71,23 +71,23 @@ _OURS = re.compile(
 """The beginning of ``[tool.appl]``, or of a key in it, in a ``pyproject.toml``."""
 
 
-class _Part(NamedTuple):
+class _NestedValue(NamedTuple):
     """A part of a table: its key in the part around it, and how deep it lies."""
 
     value: object
     key: str | None = None
-    around: _Part | None = None
+    around: _NestedValue | None = None
     depth: int = 0
 
-    def within(self) -> Iterable[_Part]:
+    def within(self) -> Iterable[_NestedValue]:
         """The parts of this one. Raises ``ConfigError`` for a key that is no text."""
         if isinstance(self.value, Mapping):
             for key, value in self.value.items():
                 if not isinstance(key, str):
                     raise ConfigError(f"the key {_shown(key)} is no text; write it in quotes")
-                yield _Part(value, key, self, self.depth + 1)
+                yield _NestedValue(value, key, self, self.depth + 1)
         elif isinstance(self.value, list):
-            yield from (_Part(item, None, self, self.depth + 1) for item in self.value)
+            yield from (_NestedValue(item, None, self, self.depth + 1) for item in self.value)
 
     def keys(self) -> list[str]:
         """The keys that lead to this part."""
@@ -100,7 +100,7 @@ class _Part(NamedTuple):
 
 def _check(file: Path, table: Mapping[str, object]) -> None:
     """Refuse too many values, a table in itself, keys that are no text, and huge numbers."""
-    waiting, deepest = [_Part(table)], _Part(table)
+    waiting, deepest = [_NestedValue(table)], _NestedValue(table)
     for _ in range(_MOST):
         if not waiting:
             break

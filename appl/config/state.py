@@ -24,8 +24,27 @@ def state_folder() -> Path:
     Raises ``ConfigError`` if it lies inside of a project or others may write to it.
     """
     folder = Path(_base(), "appl") / ("state" if sys.platform == "win32" else "")
-    _outside_of_projects(folder)
-    _of_this_user(folder)
+    with contextlib.suppress(OSError, RuntimeError):
+        real, home, here = folder.resolve(), Path.home().resolve(), Path.cwd()
+        held = (above for above in (here, *here.parents) if os.path.lexists(above / ".git"))
+        project = next(held, here)  # the repository or, without one, the working directory
+        if real.is_relative_to(project) and not home.is_relative_to(project):
+            raise ConfigError(
+                f"your state folder {real} lies inside of the project {project}, which could "
+                "fill it; let XDG_STATE_HOME name a folder outside of every project"
+            )
+    if sys.platform == "win32" or not folder.exists():
+        return folder
+    status = folder.stat()
+    if status.st_uid != os.geteuid():
+        raise ConfigError(
+            f"your state folder {folder} belongs to another user; "
+            "let XDG_STATE_HOME name a folder of your own"
+        )
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConfigError(
+            f"others may write to your state folder {folder}; write chmod 700 '{folder}'"
+        )
     return folder
 
 
@@ -140,35 +159,6 @@ def _base() -> str:
     if home == "~":
         raise ConfigError(f"there is no home folder for your state; set {variable}")
     return home + ("/AppData/Local" if windows else "/.local/state")
-
-
-def _outside_of_projects(folder: Path) -> None:
-    """Refuse a *folder* inside of the repository or, without one, the working directory."""
-    with contextlib.suppress(OSError, RuntimeError):
-        real, home, here = folder.resolve(), Path.home().resolve(), Path.cwd()
-        held = (folder for folder in (here, *here.parents) if os.path.lexists(folder / ".git"))
-        project = next(held, here)
-        if real.is_relative_to(project) and not home.is_relative_to(project):
-            raise ConfigError(
-                f"your state folder {real} lies inside of the project {project}, which could "
-                "fill it; let XDG_STATE_HOME name a folder outside of every project"
-            )
-
-
-def _of_this_user(folder: Path) -> None:
-    """Refuse *folder* if somebody else owns it or may write to it."""
-    if sys.platform == "win32" or not folder.exists():
-        return
-    status = folder.stat()
-    if status.st_uid != os.geteuid():
-        raise ConfigError(
-            f"your state folder {folder} belongs to another user; "
-            "let XDG_STATE_HOME name a folder of your own"
-        )
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ConfigError(
-            f"others may write to your state folder {folder}; write chmod 700 '{folder}'"
-        )
 
 
 def _private_folder(folder: Path) -> None:

@@ -78,7 +78,9 @@ class ServerProcess(asyncio.SubprocessProtocol):
         first, *others = data.split(b"\n")
         self._add(first)
         for part in others:
-            self._end_line()
+            if not self._skipped and self._line.strip():
+                self._put(bytes(self._line), len(self._line))
+            self._skipped, self._line = 0, bytearray()
             self._add(part)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
@@ -111,11 +113,6 @@ class ServerProcess(asyncio.SubprocessProtocol):
                 why = f"it has more than {MESSAGE_BYTES >> 20} MiB"
                 self._put(self._exchange.refused(bytes(self._line), why), 0)
                 self._skipped, self._line = len(self._line), bytearray()
-
-    def _end_line(self) -> None:
-        if not self._skipped and self._line.strip():
-            self._put(bytes(self._line), len(self._line))
-        self._skipped, self._line = 0, bytearray()
 
     def _put(self, item: Any, size: int) -> None:
         if item is None or self._over:

@@ -14,7 +14,7 @@ import pytest
 import appl
 from appl import gen, ppl
 from appl.errors import BackendRefused, BudgetExceeded, ConfigError, InDoubtBatch, RunWaiting
-from appl.parts.batching.batch import Question
+from appl.parts.batching.batch import BatchQuestion
 from appl.parts.batching.gathering import parts
 from appl.session import Session, resumed
 from appl.tracing import Trace
@@ -242,7 +242,7 @@ def test_a_level_is_split_at_the_limits_of_the_provider() -> None:
     questions: list[Any] = [type("Q", (), {"item": Item})() for _ in range(7)]
     assert [len(part) for part in parts(questions, 3, 10**6)] == [3, 3, 1]
     assert [len(part) for part in parts(questions, 100, 800)] == [2, 2, 2, 1]
-    assert Question.__slots__
+    assert BatchQuestion.__slots__
 
 
 @pytest.mark.parametrize(

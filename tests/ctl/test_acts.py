@@ -16,7 +16,7 @@ from appl.errors import ControlError
 from appl.parts.control import words
 from appl.session import replayed
 from appl.tracing import Trace
-from appl.tracing.explaining import Summary
+from appl.tracing.explaining import RunOverview
 from appl.tracing.exporting import lines
 from appl.tracing.keeping import row_of
 from appl.tracing.viewer import View
@@ -122,7 +122,7 @@ def test_whoever_looks_at_the_run_is_told_that_the_call_was_cancelled(
         assert made.over()[1] == "cancelled"
     trace = Trace.open(path)
     assert trace.by_address[at].outcome == "failed"
-    for totals in (trace.totals().as_data(), row_of(path).totals, Summary.of(trace, 9).totals):
+    for totals in (trace.totals().as_data(), row_of(path).totals, RunOverview.of(trace, 9).totals):
         told = totals if isinstance(totals, dict) else totals.as_data()
         assert (told["answered"], told["failed"], told["cancelled"]) == (2, 0, 1)
     assert row_of(path).failed == 0

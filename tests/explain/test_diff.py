@@ -9,7 +9,7 @@ from appl import AIRole, gen, ppl
 from appl.backend import Request
 from appl.testing import said
 from appl.tracing import Trace
-from appl.tracing.explaining import Difference, compare
+from appl.tracing.explaining import RunDifference, compare
 
 from .support import Answer, recorded
 
@@ -53,7 +53,7 @@ def echo(request: Request) -> str:
     return f"<{request.digest.hex()[:6]}>"
 
 
-def told(found: list[Difference]) -> list[str]:
+def told(found: list[RunDifference]) -> list[str]:
     return [f"{each.how} {each.address}" for each in found]
 
 

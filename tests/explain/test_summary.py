@@ -12,7 +12,7 @@ from appl.errors import TraceError
 from appl.prompt import Message
 from appl.testing import ToolEnded, ToolStarted
 from appl.tracing import Recorder, Trace
-from appl.tracing.explaining import Summary
+from appl.tracing.explaining import RunOverview
 from appl.tracing.format import block, block_file, codec
 from tests.drawn import counts
 from tests.tracing.made import now, small_trace
@@ -25,7 +25,7 @@ GOLDEN = sorted((Path(__file__).parents[1] / "traces").rglob("*.trace"))
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_a_summary_adds_up_to_the_whole(path: Path) -> None:
     whole = Trace.open(path, salvage=True)
-    found = Summary.of(whole, 1000)
+    found = RunOverview.of(whole, 1000)
     assert found.totals.as_data() == whole.totals().as_data()
     assert {call.address for call in found.rows} == {*whole.by_address, *whole.tools}
     open_calls = {call.address for call in whole.calls if call.outcome is None}
@@ -44,7 +44,7 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
 
     path = tmp_path / "a.trace"
     recorded(path, many, lambda _: "yes", 300)
-    found = Summary.of(Trace.open(path), 10)
+    found = RunOverview.of(Trace.open(path), 10)
     assert (len(found.rows), found.more, found.totals.calls) == (10, 290, 300)
     assert not found.waiting and len(found.scopes) <= 40
     assert found.functions["/many/leaf/gen"].calls == 300
@@ -56,7 +56,7 @@ def test_what_a_resumed_run_has_begun_again_is_counted_once(tmp_path: Path, most
     path = small_trace(tmp_path / "a.trace", calls=3, close=False)
     small_trace(path, calls=5, append=True, reason="resumed")
     whole = Trace.open(path)
-    found = Summary.of(whole, most)
+    found = RunOverview.of(whole, most)
     assert len(whole.earlier) == 3
     assert found.totals == whole.totals()
     assert (found.count, len(found.rows)) == (5, min(most, 5))
@@ -77,7 +77,7 @@ def test_a_tool_that_was_running_at_a_crash_is_counted_once_too(tmp_path: Path, 
                 recorder.on_event(ToolEnded(address, Message("tool", "seen"), None, now()))
         recorder.barrier()
         recorder.writer.abandon()
-    found = Summary.of(Trace.open(path), most)
+    found = RunOverview.of(Trace.open(path), most)
     assert found.count == 1 + len(Trace.open(path).tools) == 4
     assert (found.tools, found.functions["/small/look"].tools) == (3, 3)
 
@@ -110,7 +110,7 @@ def test_a_forged_record_is_read_or_named(tmp_path: Path, count: int) -> None:
     for number in range(count):
         path = forged(dice.choice(GOLDEN), dice, tmp_path / "forged.trace")
         try:
-            found = Summary.of(Trace.open(path), 50)
+            found = RunOverview.of(Trace.open(path), 50)
             tree.lines(found, outcome)
         except TraceError:
             continue

@@ -18,7 +18,7 @@ from appl.backend import Request
 from appl.errors import BackendUnavailable
 from appl.testing import Fake, Policy, Retries, Run, calling
 from appl.tracing import Recorder, Rerunner, Trace, profile_data
-from appl.tracing.explaining import Summary
+from appl.tracing.explaining import RunOverview
 from appl.tracing.keeping import row_of
 from appl.tracing.viewer import View
 
@@ -212,7 +212,7 @@ def test_all_readers_find_the_same_failures(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
     recorded(path, lambda: appl.map(number, ["x", "1"], on_error="collect"), Fake(words_as_answers))
     whole = Trace.open(path)
-    assert [*whole.failures] == [*Summary.of(whole, 5).trace.failures]
+    assert [*whole.failures] == [*RunOverview.of(whole, 5).trace.failures]
     assert row_of(path).failures == whole.failure_counts()
 
 

@@ -17,7 +17,7 @@ from appl.cli.trace.places import place
 from appl.cli.trace.run_names import run_path
 from appl.tracing import Trace
 from appl.tracing.explaining import diff as differ
-from appl.tracing.explaining.diff import Diff, Difference
+from appl.tracing.explaining.diff import Diff, RunDifference
 
 SAME, DIFFERENT = 0, 1
 _MOST, _PARTS = 5, 4
@@ -82,7 +82,7 @@ def _lines(difference: Diff, most: int | None) -> Iterator[str]:
     causes, consequences = difference.causes(), difference.consequences()
     differences = counted(len(difference.differences), "difference")
     yield f"{calls} the same; {differences}, {counted(len(causes), 'first cause')}"
-    after: dict[str, list[Difference]] = {}
+    after: dict[str, list[RunDifference]] = {}
     for consequence in consequences:
         after.setdefault(difference.root(consequence), []).append(consequence)
     for number, cause in enumerate(causes[:most], 1):
@@ -98,7 +98,7 @@ def _run(trace: Trace, calls: int) -> str:
 
 
 def _cause(
-    number: int, difference: Difference, after: list[Difference], most: int | None
+    number: int, difference: RunDifference, after: list[RunDifference], most: int | None
 ) -> Iterator[str]:
     yield f"{number}. {_named(difference)}"
     parts = difference.parts if most is None else difference.parts[:_PARTS]
@@ -120,7 +120,7 @@ def _cause(
             yield f"       … and {len(after) - most} more"
 
 
-def _named(difference: Difference) -> str:
+def _named(difference: RunDifference) -> str:
     where = f" {place(difference.where)}" if difference.where else ""
     was = f", was {difference.was}" if difference.was else ""
     kind = "" if difference.kind in ("call", "program", "settings") else f"{difference.kind} "

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,14 @@ def command(options: Options) -> int:
     trace = Trace.open(run_path(options.run), salvage=options.salvage)
     files = {form: _write(trace, form, getattr(options, form), options) for form in wanted}
     if options.html:
-        files["html"] = _html(trace.path, options)
+        target = unused_path(Path(options.html))
+        from appl.tracing import viewer  # one form of export needs it
+
+        with contextlib.closing(viewer.View(trace.path, salvage=options.salvage)) as view:
+            viewer.export(viewer.Views(view), target)
+        if not options.json:
+            say(f"appl: wrote {target}")
+        files["html"] = str(options.html)
     sent = _send(trace, options) if options.otel else None
     if options.json and "-" not in files.values():
         print_out(as_json({"files": files, "sent": sent.facts() if sent else None}))
@@ -197,17 +204,6 @@ def _send(trace: Trace, options: Options) -> _Sending:
     return sending
 
 
-def _html(path: Path, options: Options) -> str:
-    target = unused_path(Path(options.html))
-    from appl.tracing import viewer  # one form of export needs it
-
-    with contextlib.closing(viewer.View(path, salvage=options.salvage)) as view:
-        viewer.export(viewer.Views(view), target)
-    if not options.json:
-        say(f"appl: wrote {target}")
-    return str(options.html)
-
-
 def _follow(path: Path, options: Options) -> int:
     from appl.tracing.exporting import live  # one form of export needs it
 
@@ -229,7 +225,20 @@ def _lines(trace: Trace, form: str, options: Options) -> Iterable[str]:
 
         return (line.rstrip("\n") for line in tape.write(trace, full=True))
     if form in ("train", "train_rows"):
-        return _trajectories(trace, form)
+        from appl.tracing.exporting import trajectories  # one form of export needs it
+
+        if trace.header.get("privacy", "full") != "full":
+            raise UsageError(f"{trace.path.name} is a private run: it has no token ids")
+        others = [
+            each
+            for each in trajectories.trajectories(trace)
+            if isinstance(each, trajectories.WithoutIds)
+        ]
+        if others:
+            shown = "".join(f"\n  {each.call}: {each.why}" for each in others[:_SHOWN])
+            more = f"\n  and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+            say(f"appl: without token ids, and not among the rows: {len(others)}{shown}{more}")
+        return (trajectories.tree_lines if form == "train" else trajectories.row_lines)(trace)
     if form == "otel_file":
         from appl.tracing.exporting import (
             otlp,  # one form of export needs it
@@ -245,24 +254,6 @@ def _lines(trace: Trace, form: str, options: Options) -> Iterable[str]:
         module.lines(trace, content=options.content) if form == "chrome" else module.lines(trace)
     )
     return lines
-
-
-def _trajectories(trace: Trace, form: str) -> Iterator[str]:
-    """Answers as token ids, after a word on stderr about those without."""
-    from appl.tracing.exporting import trajectories  # one form of export needs it
-
-    if trace.header.get("privacy", "full") != "full":
-        raise UsageError(f"{trace.path.name} is a private run: it has no token ids")
-    others = [
-        each
-        for each in trajectories.trajectories(trace)
-        if isinstance(each, trajectories.WithoutIds)
-    ]
-    if others:
-        shown = "".join(f"\n  {each.call}: {each.why}" for each in others[:_SHOWN])
-        more = f"\n  and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-        say(f"appl: without token ids, and not among the rows: {len(others)}{shown}{more}")
-    return (trajectories.tree_lines if form == "train" else trajectories.row_lines)(trace)
 
 
 _SHOWN = 10

@@ -49,7 +49,8 @@ def command(options: Options) -> None:
             f"{trace.path.name} is a private run, and a tape is plain text; record one that may be "
             "read, with --privacy full"
         )
-    test = _name(program)
+    word = Path(program.file).stem if program.function in ("main", "None") else program.function
+    test = "test_" + re.sub(r"\W+", "_", word)
     file = Path(options.output or f"{test}.py")
     path = tape.beside(file, test)
     _check(file, path, options.force)
@@ -85,11 +86,6 @@ def _noted(trace: Trace) -> Iterator[None]:
             "when it is answered from there"
         )
         raise
-
-
-def _name(program: RecordedProgram) -> str:
-    word = Path(program.file).stem if program.function in ("main", "None") else program.function
-    return "test_" + re.sub(r"\W+", "_", word)
 
 
 def _check(file: Path, path: Path, force: bool) -> None:

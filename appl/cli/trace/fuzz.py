@@ -196,31 +196,20 @@ def _tried(
     if fuzzer.unknown or isinstance(error, NoAnswer):
         yield FuzzFinding(plan, "unclear", "")
     elif plan.fault is None:
-        yield from _of_order(plan, fuzzer, value, expected, error)
-    else:
-        yield from _of_fault(plan, value, expected, error)
-
-
-def _of_order(
-    plan: Plan, fuzzer: Fuzzer, value: str | None, expected: str, error: Exception | None
-) -> Iterator[FuzzFinding]:
-    for address, text in list(fuzzer.changed.items())[:1]:  # the others may follow from it
-        lines = [line for line in text.splitlines()[1:] if not line.strip().startswith(_REPLAYS)]
-        sentence = f"the prompt of {address} depended on the order"
-        yield FuzzFinding(plan, "order", sentence, address, "\n".join(lines).lstrip())
-    if error is not None:
-        yield FuzzFinding(
-            plan, "order", f"the program failed: {_said(error)}", details=_where(error)
-        )
-    elif value != expected and not fuzzer.changed:
-        text = f"the value depended on the order: {one_line(value or '', 60)}"
-        yield FuzzFinding(plan, "order", text)
-
-
-def _of_fault(
-    plan: Plan, value: str | None, expected: str, error: Exception | None
-) -> Iterator[FuzzFinding]:
-    if error is not None:
+        for address, text in list(fuzzer.changed.items())[:1]:  # the others may follow from it
+            lines = [
+                line for line in text.splitlines()[1:] if not line.strip().startswith(_REPLAYS)
+            ]
+            sentence = f"the prompt of {address} depended on the order"
+            yield FuzzFinding(plan, "order", sentence, address, "\n".join(lines).lstrip())
+        if error is not None:
+            yield FuzzFinding(
+                plan, "order", f"the program failed: {_said(error)}", details=_where(error)
+            )
+        elif value != expected and not fuzzer.changed:
+            text = f"the value depended on the order: {one_line(value or '', 60)}"
+            yield FuzzFinding(plan, "order", text)
+    elif error is not None:
         own = plan.lasting or plan.fault == "garbled"
         kind = "unhandled" if own and _is_ours(error) else "fault"
         text = f"{plan.told}, ends the program: {_said(error)}"

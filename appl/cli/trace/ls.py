@@ -59,7 +59,10 @@ def command(options: Options) -> None:
             waits = [_waits(row) for row in runs]
             data = [{**row, "waits": some} for row, some in zip(data, waits, strict=True)]
             for row, some in zip(runs, waits, strict=True):
-                lines += _waited(row.name, some)
+                lines += [
+                    f"{row.name}  {wait['address']}  {wait['kind']}: {wait['text']}"
+                    for wait in some
+                ]
         print_found(options.json, data, lines)
     elif not every:
         say(f"appl: no run is recorded in {home / 'runs'}")
@@ -76,10 +79,6 @@ def _waits(row: RunRow) -> list[dict[str, object]]:
         return [entry._asdict() for entry in waits_in(Trace.open(row.path, home=load().home))]
     except (TraceError, OSError):
         return []
-
-
-def _waited(name: str, waits: list[dict[str, object]]) -> list[str]:
-    return [f"{name}  {wait['address']}  {wait['kind']}: {wait['text']}" for wait in waits]
 
 
 def _wanted(options: Options) -> RunFilter:

@@ -27,7 +27,7 @@ from appl.runtime.prompts.rendering import options_shown
 from appl.session.next_steps import after_show
 from appl.tracing import Attempt, RecordedCall, ToolUse, Trace
 from appl.tracing.explaining import steps
-from appl.tracing.explaining.run_summary import Summary
+from appl.tracing.explaining.run_summary import RunOverview
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
 from appl.tracing.format.failures import counted_items
@@ -87,7 +87,7 @@ def command(options: Options) -> None:
         document.write(run_path(run), options.salvage, begun)
     else:
         most = sys.maxsize if options.all else _MOST
-        summary = Summary.of(Trace.open(run_path(run), salvage=options.salvage), most)
+        summary = RunOverview.of(Trace.open(run_path(run), salvage=options.salvage), most)
         out("\n".join(_run_lines(summary)))
         first = next((row.address for row in summary.rows if isinstance(row, RecordedCall)), None)
         say_next(after_show(summary.trace.path, load().home, first))
@@ -115,7 +115,7 @@ def _call(run: Trace, address: str) -> RecordedCall | ToolUse:
     raise UsageError(f"{run.path.name} has no call {address!r}{hint}")
 
 
-def _run_lines(summary: Summary) -> Iterator[str]:
+def _run_lines(summary: RunOverview) -> Iterator[str]:
     trace, head = summary.trace, jsonable(summary.trace.header)
     began = trace.began()
     when = f"{began:%Y-%m-%d %H:%M:%S} UTC" if began else "at an unknown time"
@@ -152,7 +152,7 @@ def _run_lines(summary: Summary) -> Iterator[str]:
         yield from tree.by_function(summary)
 
 
-def _evaluations(summary: Summary) -> Iterator[str]:
+def _evaluations(summary: RunOverview) -> Iterator[str]:
     """The tables of the last evaluations in the run."""
     if not any(scope.rpartition("/")[2].startswith("evaluate.") for scope in summary.scopes):
         return

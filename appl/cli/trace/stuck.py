@@ -15,7 +15,7 @@ from appl.cli.terminal import counted, one_line, print_found
 from appl.cli.trace.places import place, seconds
 from appl.cli.trace.run_names import run_path
 from appl.tracing import RecordedCall, ToolUse, Trace
-from appl.tracing.explaining.run_summary import Summary
+from appl.tracing.explaining.run_summary import RunOverview
 
 _MOST, _WIDTH = 20, 100
 
@@ -32,12 +32,12 @@ def command(options: Options) -> None:
     in progress then. `appl ctl` contacts a live run itself.
     """
     now = time.time_ns()
-    summary = Summary.of(Trace.open(run_path(options.run)), 0)
+    summary = RunOverview.of(Trace.open(run_path(options.run)), 0)
     data = _data(summary, now)
     print_found(options.json, data, _lines(data, None if options.all else _MOST))
 
 
-def _data(summary: Summary, now: int) -> dict[str, object]:
+def _data(summary: RunOverview, now: int) -> dict[str, object]:
     trace = summary.trace
     live = trace.state == "running"
     last = summary.last
@@ -55,7 +55,7 @@ def _data(summary: Summary, now: int) -> dict[str, object]:
     }
 
 
-def _waiting(item: RecordedCall | ToolUse, at: int, summary: Summary) -> dict[str, object]:
+def _waiting(item: RecordedCall | ToolUse, at: int, summary: RunOverview) -> dict[str, object]:
     def age(then: int | None) -> int | None:
         if then is None:
             return None

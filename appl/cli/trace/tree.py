@@ -16,7 +16,7 @@ from appl.cli.trace.places import known, place, seconds
 from appl.tracing import RecordedCall, ToolUse
 
 if TYPE_CHECKING:
-    from appl.tracing.explaining.run_summary import Sum, Summary
+    from appl.tracing.explaining.run_summary import RunOverview, Sum
 
 _NAME, _INDENT, _FUNCTIONS = 48, "  ", 20
 Outcome = Callable[[RecordedCall | ToolUse], str]
@@ -31,7 +31,7 @@ class _PrintedNode:
     below: dict[str, _PrintedNode] = field(default_factory=dict)
 
 
-def lines(summary: Summary, outcome: Outcome) -> list[str]:
+def lines(summary: RunOverview, outcome: Outcome) -> list[str]:
     """The rows of *summary* as a tree; *outcome* describes the outcome of a call."""
     root = _PrintedNode()
     for call in summary.rows:
@@ -50,7 +50,7 @@ def lines(summary: Summary, outcome: Outcome) -> list[str]:
 
 
 def _rows(
-    summary: Summary, root: _PrintedNode, path: str, depth: int, outcome: Outcome
+    summary: RunOverview, root: _PrintedNode, path: str, depth: int, outcome: Outcome
 ) -> Iterator[Row]:
     todo = [(path, depth, iter(root.below.items()))]
     while todo:
@@ -68,7 +68,9 @@ def _rows(
         todo.append((address, depth + 1, iter(child.below.items())))
 
 
-def _row(summary: Summary, node: _PrintedNode, address: str, label: str, outcome: Outcome) -> Row:
+def _row(
+    summary: RunOverview, node: _PrintedNode, address: str, label: str, outcome: Outcome
+) -> Row:
     call = node.call
     if isinstance(call, RecordedCall):
         return label, _took(call), *_used(call), place(call.where) or "-", outcome(call)
@@ -117,7 +119,7 @@ def span(sums: Iterable[Sum]) -> int:
     return max((subtree.end or 0 for subtree in timed), default=0) - min(begins, default=0)
 
 
-def by_function(summary: Summary) -> list[str]:
+def by_function(summary: RunOverview) -> list[str]:
     """The totals of a run's functions, those with most calls first."""
     names = sorted(summary.functions, key=lambda name: -summary.functions[name].calls)
     rows: list[Row] = [("  FUNCTION", "CALLS", "TIME", "TOKENS", "CACHED", "COST")]

@@ -49,24 +49,22 @@ def verify_command(options: Options) -> int:
     references, and digests of prompts and parameters, which are computed again.
     """
     other = None if options.against is None else run_path(options.against)
-    verdicts = [_verified(path, other) for path in run_paths(options.runs or ["last"])]
+    home, verdicts = load().home, list[Verdict]()
+    for path in run_paths(options.runs or ["last"]):
+        try:
+            verdict = verify(path, home)
+        except TraceError as error:
+            verdict = Verdict(path, wrong=[str(error)])
+        else:
+            if other is not None and verdict.good:
+                verdict.against = compare(path, other, home)
+        verdicts.append(verdict)
     data = [{**verdict.as_data(), "own": is_own(verdict.path)} for verdict in verdicts]
     print_found(options.json, data, [line for verdict in verdicts for line in _lines(verdict)])
     if not all(verdict.good for verdict in verdicts):
         return exits.TRACE
     differ = (verdict.against is not None and verdict.against.differs for verdict in verdicts)
     return exits.FAILED if any(differ) else exits.OK
-
-
-def _verified(path: Path, other: Path | None) -> Verdict:
-    home = load().home
-    try:
-        verdict = verify(path, home)
-    except TraceError as error:
-        return Verdict(path, wrong=[str(error)])
-    if other is not None and verdict.good:
-        verdict.against = compare(path, other, home)
-    return verdict
 
 
 def _lines(verdict: Verdict) -> list[str]:

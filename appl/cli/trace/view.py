@@ -14,7 +14,7 @@ import signal
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from appl.cli import parameters
@@ -82,7 +82,9 @@ def command(options: Options) -> None:
             )
         )
         if options.html:
-            _write(views, options)
+            size = viewer.export(views, options.html)
+            done = f"wrote {options.html} ({size / 1e6:.1f} MB)"
+            report_done(options.json, {"html": options.html, "bytes": size}, done)
         else:
             _serve(views, _answer(run_path(runs[0])), options)
 
@@ -101,12 +103,6 @@ def _folder(given: Options) -> Path | None:
     return None if given.run or given.html or given.diff else load().home
 
 
-def _write(views: viewer.Views, options: Options) -> None:
-    size = viewer.export(views, options.html)
-    done = f"wrote {options.html} ({size / 1e6:.1f} MB)"
-    report_done(options.json, {"html": options.html, "bytes": size}, done)
-
-
 def _serve(
     shown: viewer.Views | viewer.RunList,
     answer: Callable[[str, str], str] | None,
@@ -119,9 +115,19 @@ def _serve(
         if not options.json:
             what = "the runs" if isinstance(shown, viewer.RunList) else "the run"
             say(f"appl: showing {what} at this address until Ctrl-C")
-        with contextlib.suppress(KeyboardInterrupt), _door(server.url) as door:
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            tempfile.TemporaryDirectory(prefix="appl-view-") as folder,
+        ):
             if not options.no_open:  # a browser in the terminal keeps the thread that opens it
-                threading.Thread(target=_open, args=(door,), daemon=True).start()
+                # A file leads the browser there, so that no list of processes shows the address.
+                door = Path(folder) / "view.html"
+                door.write_text(
+                    '<!doctype html><meta charset="utf-8">'
+                    '<meta name="referrer" content="no-referrer">'
+                    f'<meta http-equiv="refresh" content="0;url={server.url}"><title>appl</title>'
+                )
+                threading.Thread(target=_open, args=(door.as_uri(),), daemon=True).start()
             server.wait()
 
 
@@ -154,15 +160,3 @@ def _server(
 def _open(url: str) -> None:
     if not webbrowser.open(url):
         say("appl: no browser could be opened; open the address by hand")
-
-
-@contextlib.contextmanager
-def _door(url: str) -> Iterator[str]:
-    """The address of a file that leads to *url*; the file is removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="appl-view-") as folder:
-        door = Path(folder) / "view.html"
-        door.write_text(
-            '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
-            f'<meta http-equiv="refresh" content="0;url={url}"><title>appl</title>'
-        )
-        yield door.as_uri()

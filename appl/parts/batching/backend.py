@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Backend, Emit, Profile, Request, Response
+from appl.backend.check import read_json
 from appl.errors import Awaited, BackendBusy, BackendError, BackendRefused
-from appl.parts.batching.batch import read_answer
 from appl.parts.batching.gathering import Gathering
 from appl.parts.batching.provider import BatchProvider
 
@@ -96,7 +96,7 @@ class BatchBackend:
                 )
             try:
                 if isinstance(outcome, bytes):
-                    response: Response = read_answer(item, outcome)
+                    response: Response = item.read(read_json(outcome))
                     return response
                 error: BackendError = _unpaid(outcome)
             except BackendError as malformed:

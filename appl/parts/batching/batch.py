@@ -10,10 +10,9 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from appl.backend import Request
-from appl.backend.check import read_json
 from appl.base.moments import moment_of
 from appl.base.status_line import terminal
 from appl.errors import Awaited, BackendError, BackendRefused, BackendUnavailable, InDoubtBatch
@@ -61,7 +60,7 @@ class Surroundings(Protocol):
         """End the run with *error*."""
 
 
-class Question:
+class BatchQuestion:
     """One question that waits for its ``answer`` in a batch."""
 
     __slots__ = ("answer", "item", "place")
@@ -93,7 +92,7 @@ class Batch:
         self.status: BatchStatus | None = None
         self.is_away, self.is_read, self.is_tidied = True, False, False
         self._places: dict[Item, str] = {}
-        self._questions: dict[str, Question] = {}
+        self._questions: dict[str, BatchQuestion] = {}
         self._outcomes: dict[str, Outcome] | None = None
         self._files: tuple[str, ...] = ()
         self._given_up = self._was_read = False
@@ -128,7 +127,7 @@ class Batch:
         )
         return batch
 
-    def add(self, questions: Sequence[Question]) -> None:
+    def add(self, questions: Sequence[BatchQuestion]) -> None:
         """Take in *questions*, before it is sent."""
         for question in questions:
             name = self._places[question.place] = self._name(len(self._places))
@@ -138,7 +137,7 @@ class Batch:
     def _name(self, number: int) -> str:
         return f"{self.intent.key}-{number}"
 
-    def join(self, question: Question) -> None:
+    def join(self, question: BatchQuestion) -> None:
         """Have *question*, which is in it, answered by it."""
         name = self._places[question.place]
         if self._outcomes is not None:
@@ -426,8 +425,3 @@ def _was_refused(error: BackendError) -> bool:
         return True
     status = error.status or 0
     return 400 <= status < 500 and status not in (408, 409, 425)
-
-
-def read_answer(item: BatchItem, outcome: bytes) -> Any:
-    """The response in *outcome*. Raises ``BackendError``."""
-    return item.read(read_json(outcome))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from appl.backend import Request
 from appl.base import threads
 from appl.errors import Awaited
-from appl.parts.batching.batch import Batch, Question
+from appl.parts.batching.batch import Batch, BatchQuestion
 from appl.parts.batching.provider import BatchItem, BatchPlan, BatchProvider, Outcome
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import BatchChanged
@@ -67,15 +67,15 @@ class Gathering:
         self.plan, self._say = plan, say
         self.direct = 0
         self.batches: dict[str, Batch] = {}
-        self._waiting: dict[tuple[str, str], list[Question]] = {}
+        self._waiting: dict[tuple[str, str], list[BatchQuestion]] = {}
         self._providers: dict[str, BatchProvider] = {}
         self._recorded: dict[Item, RecordedBatch] = {}
         self._leftovers: list[RecordedBatch] = []
         self._trace: Trace | None = None
         self._programs: Programs | None = None
         self._run: BatchRun | None = None
-        self._emit: Callable[[Event], None] = _nowhere
-        self._barrier: Callable[[], None] = _nothing
+        self._emit: Callable[[Event], None] = lambda _: None
+        self._barrier: Callable[[], None] = lambda: None
         self._tasks: set[asyncio.Task[None]] = set()
         self._tidying: set[asyncio.Task[None]] = set()
         self._began = time.time()
@@ -147,10 +147,13 @@ class Gathering:
     async def answer(self, backend: str, request: Request, item: BatchItem) -> Outcome | AtOnce:
         """The outcome of *item*, which asks *backend* for *request*, in a batch."""
         self._tidy_leftovers()
-        question = Question(request, item)
+        question = BatchQuestion(request, item)
         recorded = self._recorded.pop(question.place, None)
         self._set_alarm()
-        if recorded is not None and self._asks_the_same(request):
+        trace = self._trace
+        before = None if trace is None else trace.by_address.get(request.address)
+        asks_the_same = trace and before and before.content == trace.content_of(request)
+        if recorded is not None and asks_the_same:
             self._joined(recorded, backend).join(question)
         elif not self.waits:
             return "at once"
@@ -167,11 +170,6 @@ class Gathering:
     def knows(self, request: Request) -> bool:
         """True if *request* is in a batch of an earlier process."""
         return (request.address, request.sample, request.n) in self._recorded
-
-    def _asks_the_same(self, request: Request) -> bool:
-        trace = self._trace
-        call = None if trace is None else trace.by_address.get(request.address)
-        return call is not None and trace is not None and call.content == trace.content_of(request)
 
     def _joined(self, recorded: RecordedBatch, backend: str) -> Batch:
         """The batch of an earlier process, which is looked for from now on."""
@@ -215,7 +213,7 @@ class Gathering:
             self._send(kind, self._waiting.pop(kind))
         return False
 
-    def _send(self, kind: tuple[str, str], questions: Sequence[Question]) -> None:
+    def _send(self, kind: tuple[str, str], questions: Sequence[BatchQuestion]) -> None:
         backend, name = kind
         provider = self._providers[backend]
         for some in parts(questions, provider.most_items, provider.most_bytes):
@@ -337,9 +335,11 @@ class Gathering:
 _CLOSE_S = 30.0
 
 
-def parts(questions: Sequence[Question], most_items: int, most_bytes: int) -> list[list[Question]]:
+def parts(
+    questions: Sequence[BatchQuestion], most_items: int, most_bytes: int
+) -> list[list[BatchQuestion]]:
     """*questions* in parts, each of which fits into one batch."""
-    groups: list[list[Question]] = []
+    groups: list[list[BatchQuestion]] = []
     size = 0
     for question in questions:
         own = len(question.item.body) + _AROUND
@@ -362,11 +362,3 @@ def _end(done: asyncio.Future[None], error: Exception | None) -> None:
         done.set_result(None)
     else:
         done.set_exception(error)
-
-
-def _nowhere(event: Event) -> None:
-    """Tell nobody."""
-
-
-def _nothing() -> None:
-    """Do nothing: nothing is recorded."""

@@ -99,7 +99,21 @@ def read(servers: Mapping[str, object], origin: str) -> Servers:
     tables = [server for server in servers.values() if isinstance(server, Mapping)]
     templates = {table.get("template") for table in tables}
     for name in servers:
-        table = _with_template(name, servers, origin)
+        # The settings of its template stand below its own.
+        table: dict[str, Any] = {}
+        chain: list[str] = []
+        at: Any = name
+        while at is not None:
+            if at in chain or at not in servers:
+                reason = (
+                    "leads back to it" if at in chain else f"is no server{nearest(at, servers)}"
+                )
+                place = place_of(origin, "servers", chain[-1], "template")
+                raise ConfigError(f"{place}: servers.{chain[-1]}: its template {at!r} {reason}")
+            chain.append(at)
+            own = _settings_of(at, servers[at], origin)
+            table = {**own, **table}
+            at = own.get("template")
         if table.get("model") or name not in templates:
             _Server(name, table, origin).add_to(servers_read)
     return servers_read
@@ -156,25 +170,18 @@ class _Server:
         is_custom = str(self.table.get("model", "")).startswith("custom/")
         if not is_custom and not any(map(self._is_own, self.table)):
             return full_name(self._text("model", self.name))
-        kind, model = self._route()
-        backend = self._backend()
+        provider, model = self._provider()
+        kind = "openai"
+        if provider not in _OPENAI:
+            kind, model = "litellm", f"{provider}/{model}"
+        name = self.name.replace("/", "-").replace(":", "-")
+        backend = f"{name}-server" if name in _OURS else name
         servers.backends[backend] = {"type": kind, **dict(self._settings(kind))}
         return f"{backend}/{model}"
 
     def _is_own(self, key: str) -> bool:
         own = ("provider", "custom_llm_provider", *_CONNECTION, *_LIMITS)
         return key in own or key.startswith(_PARAMETERS)
-
-    def _backend(self) -> str:
-        name = self.name.replace("/", "-").replace(":", "-")
-        return f"{name}-server" if name in _OURS else name
-
-    def _route(self) -> tuple[str, str]:
-        """The type of the backend, and the model's name within it."""
-        provider, model = self._provider()
-        if provider in _OPENAI:
-            return "openai", model
-        return "litellm", f"{provider}/{model}"
 
     def _provider(self) -> tuple[str, str]:
         """The provider, in litellm's words, and the model's name without it."""
@@ -216,7 +223,15 @@ class _Server:
                 table, name, more = _LIMITS[key]
                 yield table, {name: value + more if type(value) is int else value}
             elif key.startswith(_PARAMETERS):
-                self._parameter(kind, key, value, parameters)
+                if kind != "litellm":
+                    raise self._wrong(
+                        key, "is for a provider that litellm asks: write provider, too"
+                    )
+                if str(value).startswith(KEY) or any(word in key for word in _SECRETS):
+                    raise self._wrong(
+                        key, f"is a secret: leave it out, and set {key.upper()} in the environment"
+                    )
+                parameters[key] = value
         if parameters:
             yield "parameters", parameters
 
@@ -233,7 +248,15 @@ class _Server:
     def _secret(self, key: str, value: object) -> object:
         """A key by the name of its variable; a written-out key belongs in no file."""
         if key != "api_key":
-            return self._headers(key, value)
+            if not isinstance(value, Mapping):
+                raise self._wrong(key, "must hold names with values below")
+            for name, part in value.items():
+                if str(part).startswith(KEY) or str(name).lower() in ("authorization", "x-api-key"):
+                    raise self._wrong(
+                        key,
+                        f"cannot hold the secret {name!r}: write api_key: {KEY}NAME_OF_A_VARIABLE",
+                    )
+            return value
         if isinstance(value, str) and value.startswith(KEY):
             return {"env": value.removeprefix(KEY)}
         if isinstance(value, Mapping) or self.origin == "appl.init":
@@ -243,25 +266,6 @@ class _Server:
             "looks like a secret, and secrets do not belong in a file; write "
             f"{key}: {KEY}NAME_OF_A_VARIABLE, or leave it out where the server wants none",
         )
-
-    def _headers(self, key: str, value: object) -> object:
-        if not isinstance(value, Mapping):
-            raise self._wrong(key, "must hold names with values below")
-        for name, part in value.items():
-            if str(part).startswith(KEY) or str(name).lower() in ("authorization", "x-api-key"):
-                raise self._wrong(
-                    key, f"cannot hold the secret {name!r}: write api_key: {KEY}NAME_OF_A_VARIABLE"
-                )
-        return value
-
-    def _parameter(self, kind: str, key: str, value: object, parameters: dict[str, object]) -> None:
-        if kind != "litellm":
-            raise self._wrong(key, "is for a provider that litellm asks: write provider, too")
-        if str(value).startswith(KEY) or any(word in key for word in _SECRETS):
-            raise self._wrong(
-                key, f"is a secret: leave it out, and set {key.upper()} in the environment"
-            )
-        parameters[key] = value
 
     def _text(self, key: str, default: str) -> str:
         value = self.table.get(key) or default
@@ -284,23 +288,6 @@ _BARE = {
     "gemini": ("gemini-",),
 }
 """Prefixes of model names whose provider litellm recognizes."""
-
-
-def _with_template(name: str, servers: Mapping[str, object], origin: str) -> dict[str, object]:
-    """The settings of the server *name* over those of its template."""
-    table: dict[str, Any] = {}
-    chain: list[str] = []
-    at: Any = name
-    while at is not None:
-        if at in chain or at not in servers:
-            reason = "leads back to it" if at in chain else f"is no server{nearest(at, servers)}"
-            place = place_of(origin, "servers", chain[-1], "template")
-            raise ConfigError(f"{place}: servers.{chain[-1]}: its template {at!r} {reason}")
-        chain.append(at)
-        own = _settings_of(at, servers[at], origin)
-        table = {**own, **table}
-        at = own.get("template")
-    return table
 
 
 def _settings_of(name: str, server: object, origin: str) -> Mapping[str, object]:

@@ -127,7 +127,16 @@ class RequestHandler:
         if not amounts:
             raise ControlError("say what of calls, tokens and cost", "bad-request")
         for name, value in amounts.items():
-            _check_amount(name, value)
+            if value is None:  # no limit
+                continue
+            kinds = (int, float) if name == "cost" else (int,)  # only a cost has fractions
+            fits = isinstance(value, kinds) and not isinstance(value, bool)
+            if not fits or not 0 <= value < math.inf or value > 1e15:  # type: ignore[operator]
+                what = "a number" if name == "cost" else "a whole number"
+                raise ControlError(
+                    f"{name} is {what} of at least 0, or none (null in JSON) for no limit",
+                    "bad-request",
+                )
         account = self._open().tree.root.account
         late = account is None
         limits: dict[str, Any] = self._limits() | amounts
@@ -159,16 +168,3 @@ def _whole(request: Request, name: str, default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ControlError(f"{name} is a whole number", "bad-request")
     return value
-
-
-def _check_amount(name: str, value: object) -> None:
-    """Refuse a limit that is no number; ``None`` is no limit, and only a cost has fractions."""
-    kinds = (int, float) if name == "cost" else (int,)
-    if value is None:
-        return
-    fits = isinstance(value, kinds) and not isinstance(value, bool)
-    if not fits or not 0 <= value < math.inf or value > 1e15:  # type: ignore[operator]
-        what = "a number" if name == "cost" else "a whole number"
-        raise ControlError(
-            f"{name} is {what} of at least 0, or none (null in JSON) for no limit", "bad-request"
-        )

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 
 from appl.parts.control.protocol import MOST_CALLS
-from appl.runtime.concurrency.promise import Promise
 from appl.runtime.programs import Program, programs_of
 from appl.runtime.run import Run
 from appl.runtime.scheduling.accounts import Account
@@ -140,7 +139,10 @@ def _call(holding: CallStatus, about: About, content: bool) -> dict[str, object]
         "line": call.line,
     }
     if holding.stage == "prompt":
-        data["parts"] = _parts(call.blockers())
+        addresses = dict.fromkeys(
+            promise.address for promise in itertools.islice(call.blockers(), 1000)
+        )
+        data["parts"] = list(itertools.islice(addresses, _MOST_PARTS))
     if call.away:
         data["away"] = call.away
     if holding.stage == "record":
@@ -162,12 +164,6 @@ def _call(holding: CallStatus, about: About, content: bool) -> dict[str, object]
     if content:
         data["prompt"], data["answer"] = _prompt(call, about), _answer(call, about)
     return data
-
-
-def _parts(pending: Iterable[Promise]) -> list[str]:
-    """The addresses of the first few distinct parts that a prompt waits for."""
-    addresses = dict.fromkeys(promise.address for promise in itertools.islice(pending, 1000))
-    return list(itertools.islice(addresses, _MOST_PARTS))
 
 
 def _prompt(call: Unfinished, about: About) -> str | None:

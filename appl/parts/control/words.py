@@ -44,7 +44,15 @@ def reason(call: Data, backends: Iterable[Data] = ()) -> str:
     where = f"on worker {call['away']}: " if call.get("away") else ""
     if stage == "queue":
         return where + _queued(call, why, backends)
-    return where + "; ".join([_working(call, why), *_more(call)])
+    backend = call.get("backend") or "the backend"
+    if why == "asked":
+        since = call.get("since_s")
+        text = f"with {backend}" + ("" if since is None else f" for {seconds(since)}")
+    else:
+        remaining_s = call.get("next_s")
+        text = _WORKER.get(why, why).format(backend=backend)
+        text += "" if remaining_s is None else f"; goes on in {seconds(remaining_s)}"
+    return where + "; ".join([text, *_more(call)])
 
 
 def _recorded(call: Data, why: str) -> str:
@@ -75,16 +83,6 @@ def _queued(call: Data, why: str, backends: Iterable[Data]) -> str:
             text = f"{load.get('taken')} of at most {load.get('limit')} are on their way"
     priority = f", priority {level}" if level else ""
     return f"number {number} in the queue{priority}: {text}"
-
-
-def _working(call: Data, why: str) -> str:
-    backend = call.get("backend") or "the backend"
-    if why != "asked":
-        text = _WORKER.get(why, why).format(backend=backend)
-        remaining_s = call.get("next_s")
-        return text if remaining_s is None else f"{text}; goes on in {seconds(remaining_s)}"
-    since = call.get("since_s")
-    return f"with {backend}" + ("" if since is None else f" for {seconds(since)}")
 
 
 def _more(call: Data) -> Iterator[str]:

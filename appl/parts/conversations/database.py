@@ -150,7 +150,12 @@ def _opened(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
     try:
         if create:
             if not _has_tables(connection):
-                _create(connection)
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _TABLES.split(";\n"):
+                    connection.execute(statement)
+                if connection.execute("SELECT 1 FROM appl_conversation_format").fetchone() is None:
+                    connection.execute("INSERT INTO appl_conversation_format VALUES (?)", (FORMAT,))
+                connection.execute("COMMIT")
             _check(connection, path)
             if is_new:  # what a conversation says may be private
                 path.chmod(0o600)
@@ -163,15 +168,6 @@ def _opened(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
         ) from None
     finally:
         connection.close()
-
-
-def _create(connection: sqlite3.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    for statement in _TABLES.split(";\n"):
-        connection.execute(statement)
-    if connection.execute("SELECT 1 FROM appl_conversation_format").fetchone() is None:
-        connection.execute("INSERT INTO appl_conversation_format VALUES (?)", (FORMAT,))
-    connection.execute("COMMIT")
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:

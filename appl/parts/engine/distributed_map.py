@@ -123,7 +123,22 @@ class DistributedMap:
         self._pool.setup = self._made_setup()
         while True:
             self._signal = Signal(self.caller.address, self.hub)
-            self._hand_out()
+            # Give items to workers that have room, first those whose worker was lost.
+            assigned: dict[HiredWorker, list[WorkItem]] = {}
+            while (unit := self._next()) is not None:
+                hired = self._pool.worker_for(unit)
+                if hired is not None:
+                    hired.units[unit.index] = unit
+                    assigned.setdefault(hired, []).append(unit)
+                elif self._pool.hopeless():
+                    self._lose(
+                        unit, f"no worker is left to work on it; the last one: {self._pool.why}"
+                    )
+                else:
+                    self._queue.appendleft(unit)
+                    break
+            for hired, units in assigned.items():
+                hired.give(units)
             self._results.advance()
             if self.source.exhausted and not self._queue and not self._pool.at_work():
                 break
@@ -163,22 +178,6 @@ class DistributedMap:
             ) from error
 
     # -- handing out
-
-    def _hand_out(self) -> None:
-        """Give items to workers that have room, first those whose worker was lost."""
-        assigned: dict[HiredWorker, list[WorkItem]] = {}
-        while (unit := self._next()) is not None:
-            hired = self._pool.worker_for(unit)
-            if hired is not None:
-                hired.units[unit.index] = unit
-                assigned.setdefault(hired, []).append(unit)
-            elif self._pool.hopeless():
-                self._lose(unit, f"no worker is left to work on it; the last one: {self._pool.why}")
-            else:
-                self._queue.appendleft(unit)
-                break
-        for hired, units in assigned.items():
-            hired.give(units)
 
     def _next(self) -> WorkItem | None:
         if self._queue:

@@ -45,11 +45,6 @@ def key_of_prompt(link: Messages | None) -> PromptKey | None:
     return None if link is None else (link.digest, link.trail)
 
 
-def _with_lines(spans: Spans) -> Spans:
-    """*spans* with source lines in place of code objects."""
-    return tuple(line_of(span) or span if isinstance(span, tuple) else span for span in spans)
-
-
 class SentPrompts:
     """The parts of prompts that were sent, which need not be sent again."""
 
@@ -68,7 +63,10 @@ class SentPrompts:
         for link in reversed(fresh):
             self._known.add((link.digest, link.trail))
             parent = key_of_prompt(link.parent)
-            yield "link", key_of_prompt(link), parent, link.message, _with_lines(link.spans)
+            spans = tuple(  # with source lines in place of code objects
+                line_of(span) or span if isinstance(span, tuple) else span for span in link.spans
+            )
+            yield "link", key_of_prompt(link), parent, link.message, spans
 
 
 class ReceivedPrompts:

@@ -112,7 +112,9 @@ class WorkerPool:
     def worker_for(self, unit: WorkItem) -> HiredWorker | None:
         """The worker with the fewest items; one by itself for an item that may kill its worker."""
         if all(hired.units for hired in self._usable()) and self._may_hire():
-            self._hire()
+            hired = HiredWorker(self._mapping, len(self._hired) + 1, self.why is not None)
+            self._hired.append(hired)
+            hired.worker = self._engine.hire(self.setup, hired.connection)
         fewest = min(self._usable(), key=self._order, default=None)
         if fewest is None or self._full(fewest) or (unit.alone and fewest.units):
             return None
@@ -144,11 +146,6 @@ class WorkerPool:
         starting = self.why is not None and any(not hired.ready for hired in present)
         few = len(present) < self._engine.workers
         return few and not starting and self._failed_starts < self._engine.tries
-
-    def _hire(self) -> None:
-        hired = HiredWorker(self._mapping, len(self._hired) + 1, self.why is not None)
-        self._hired.append(hired)
-        hired.worker = self._engine.hire(self.setup, hired.connection)
 
     def started(self, hired: HiredWorker) -> None:
         """Note that *hired* is ready."""

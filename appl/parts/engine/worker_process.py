@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from appl.backend import Profile
-from appl.errors import ApplError, CallCancelled, RunError
+from appl.errors import CallCancelled, RunError
 from appl.parts.engine.driver_world import DriverModels, DriverWorld
 from appl.parts.engine.item_log import ItemAnswers
 from appl.parts.engine.prompts import SentPart, received
@@ -121,7 +121,11 @@ class WorkerProcess:
             setup: WorkerSetup = pickle.loads(self._bytes)
             f = pickle.loads(setup.function)
         except BaseException as error:
-            self._send(pickle.dumps([("broken", _unreadable(error))]))
+            unreadable = RunError(
+                f"a worker cannot read what it was sent ({type(error).__name__}: {error}); the "
+                "modules that the program imports must be there, too: see runtime_env of Ray"
+            )
+            self._send(pickle.dumps([("broken", unreadable)]))
             return
         out = Outbox(self._send, time.monotonic_ns, _soon, setup.streams, setup.shows_arguments)
         try:
@@ -131,7 +135,11 @@ class WorkerProcess:
         # The last message, after every event of the run; the driver counts the worker as ended by
         # it.
         out.say("closed")
-        _flushed(out)
+        # Wait until everything is sent.
+        done, io = threading.Event(), io_thread()
+        io.send(out.flush)
+        io.send(done.set)
+        done.wait()
 
     def _serve(self, setup: WorkerSetup, f: object, out: Outbox) -> None:
         self._setup, self._f, self._out = setup, f, out
@@ -145,7 +153,7 @@ class WorkerProcess:
             **setup.options,
         )
         run.dispatch.caches = world.caches
-        run.reporter.tell = _silent  # the driver shows the lines of this run
+        run.reporter.tell = lambda _: None  # the driver shows the lines of this run
         out.say("ready")
         if is_async(f):
             asyncio.run(self._alive(run))
@@ -202,7 +210,13 @@ class WorkerProcess:
             # signal, so nothing is overlooked between emptying a queue and waiting.
             self._signal = Signal("", self.hub)
             while self._inbox:
-                self._receive_message(*self._inbox.popleft())
+                kind, *rest = self._inbox.popleft()
+                if kind == "item":
+                    self._begin(*rest)
+                elif kind == "close":
+                    self._closing = True
+                elif kind == "cancel":
+                    self._cancelled = True
             while self.over:
                 self._tell(*self.over.popleft())
             if self._cancelled:
@@ -210,14 +224,6 @@ class WorkerProcess:
             if self._closing and not self._jobs:
                 return
             yield self._signal
-
-    def _receive_message(self, kind: str, *rest: Any) -> None:
-        if kind == "item":
-            self._begin(*rest)
-        elif kind == "close":
-            self._closing = True
-        elif kind == "cancel":
-            self._cancelled = True
 
     def _begin(self, index: int, ordinal: int, payload: bytes, answers: ItemAnswers | None) -> None:
         if answers is not None and self._world is not None:
@@ -267,25 +273,6 @@ class WorkerProcess:
         except Exception:
             return pickle.dumps(portable(error))
         return payload
-
-
-def _unreadable(error: BaseException) -> ApplError:
-    return RunError(
-        f"a worker cannot read what it was sent ({type(error).__name__}: {error}); the modules "
-        "that the program imports must be there, too: see runtime_env of Ray"
-    )
-
-
-def _flushed(out: Outbox) -> None:
-    """Wait until everything is sent."""
-    done, io = threading.Event(), io_thread()
-    io.send(out.flush)
-    io.send(done.set)
-    done.wait()
-
-
-def _silent(line: str) -> None:
-    """Show nothing."""
 
 
 def _soon(action: Callable[[], None]) -> None:

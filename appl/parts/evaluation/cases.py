@@ -51,7 +51,25 @@ def cases_of(data: object, program: Callable[..., object], limit: int | None = N
     cases = [_case(row, place, names, program) for place, row in rows]
     if not cases:
         raise InvalidOption(f"evaluate(f, data): there is no case in {_source(data)}")
-    return _with_ids(cases)
+    # Cases without an id get one made of their input.
+    places: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    named_cases: list[Case] = []
+    for place, case in cases:
+        if case.id:
+            if case.id in places:
+                raise InvalidOption(
+                    f"{place}: the id {case.id!r} is that of {places[case.id]}, too"
+                )
+            places[case.id] = place
+            case_id = case.id
+        else:
+            content = json.dumps(plain(case.input), sort_keys=True)
+            case_id = digest_of(content)[:4].hex()
+            counts[case_id] += 1
+            case_id += f"-{counts[case_id]}" if counts[case_id] > 1 else ""
+        named_cases.append(replace(case, id=case_id, name=_name(case_id)))
+    return named_cases
 
 
 def parameters_of(f: Callable[..., object]) -> list[str] | None:
@@ -169,28 +187,6 @@ def _arguments(
     if isinstance(value, Mapping) and value and all(key in (names or ()) for key in value):
         return (), {str(key): item for key, item in value.items()}
     return (value,), {}
-
-
-def _with_ids(cases: list[tuple[str, Case]]) -> list[Case]:
-    """*cases* with an id and a name each; those that have none get one made of their input."""
-    places: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    named_cases: list[Case] = []
-    for place, case in cases:
-        if case.id:
-            if case.id in places:
-                raise InvalidOption(
-                    f"{place}: the id {case.id!r} is that of {places[case.id]}, too"
-                )
-            places[case.id] = place
-            case_id = case.id
-        else:
-            content = json.dumps(plain(case.input), sort_keys=True)
-            case_id = digest_of(content)[:4].hex()
-            counts[case_id] += 1
-            case_id += f"-{counts[case_id]}" if counts[case_id] > 1 else ""
-        named_cases.append(replace(case, id=case_id, name=_name(case_id)))
-    return named_cases
 
 
 def _name(case_id: str) -> str:

@@ -131,29 +131,21 @@ def _t_test(differences: Sequence[float]) -> float | None:
 # -- quantiles
 
 
+@lru_cache
 def normal_quantile() -> float:
     """The half width of the interval of the standard normal distribution."""
-    return _normal_quantile(LEVEL)
-
-
-@lru_cache
-def _normal_quantile(level: float) -> float:
-    return NormalDist().inv_cdf((1 + level) / 2)
-
-
-def t_quantile(freedom: int) -> float:
-    """The half width of the interval of Student's distribution."""
-    return _t_quantile(freedom, LEVEL)
+    return NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 @lru_cache(maxsize=256)
-def _t_quantile(freedom: int, level: float) -> float:
+def t_quantile(freedom: int) -> float:
+    """The half width of the interval of Student's distribution."""
     low, high = 0.0, 1.0
-    while two_sided(high, freedom) > 1 - level:
+    while two_sided(high, freedom) > 1 - LEVEL:
         low, high = high, 2 * high
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (middle, high) if two_sided(middle, freedom) > 1 - level else (low, middle)
+        low, high = (middle, high) if two_sided(middle, freedom) > 1 - LEVEL else (low, middle)
     return (low + high) / 2
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from appl.parts.evaluation.report import Sample, Usage
+from appl.parts.evaluation.report import EvaluationUsage, Sample
 from appl.runtime.event import CallEnded, Event
 
 
-class Meter:
+class UsageMeter:
     """An instrument that adds up the calls below each sample of the evaluation at an address."""
 
     def __init__(self, address: str) -> None:
@@ -24,11 +24,11 @@ class Meter:
             with self._lock:
                 self._ended.append((event.address, event.source is not None, cost))
 
-    def usage(self, samples: Sequence[Sample]) -> Usage:
+    def usage(self, samples: Sequence[Sample]) -> EvaluationUsage:
         """The calls below *samples*, and what they cost."""
         places = {sample.address for sample in samples}
         ended = [call for call in self._ended if self._place(call[0], places)]
-        return Usage(
+        return EvaluationUsage(
             len(ended),
             sum(reused for _, reused, _ in ended),
             sum(cost or 0 for *_, cost in ended),

@@ -5,7 +5,7 @@ Invariant: everything here follows from the samples, so that a recorded evaluati
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from statistics import fmean
 from typing import Any
@@ -80,7 +80,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class EvaluationUsage:
     """The model calls of an evaluation: ``reused`` of them were answered by an earlier run.
 
     ``cost``, in millionths of the currency unit, is that of all of them, also in an earlier run;
@@ -114,7 +114,7 @@ class Evaluation:
         program: str,
         names: tuple[str, ...],
         samples: Sequence[Sample],
-        usage: Usage,
+        usage: EvaluationUsage,
         seconds: float = 0.0,
         against: Evaluation | None = None,
     ) -> None:
@@ -162,7 +162,11 @@ class Evaluation:
         failed = [sample for sample in self.samples if sample.error or name in sample.errors]
         estimate = interval(scored)
         mean, low, high = estimate if estimate is not None else (None, None, None)
-        with_failures = _mean_of(cases, [sample.id for sample in failed])
+        every = {case: list(scores) for case, scores in cases.items()}
+        for sample in failed:
+            every[sample.id].append(0.0)
+        means = [fmean(scores) for scores in every.values() if scores]
+        with_failures = fmean(means) if means else None  # a failed sample counts 0
         samples = sum(map(len, scored))
         return Summary(mean, low, high, len(scored), samples, len(failed), with_failures)
 
@@ -248,7 +252,15 @@ class Evaluation:
                 if changed:
                     shown = [f"{case} {_short(old)}→{_short(new)}" for case, old, new in changed]
                     yield f"{word} in {name}: {_some(shown)}"
-        failed = _by_error(self.failures)
+        failed: dict[str, list[str]] = {}  # the ids of samples by the first line of their errors
+        for sample in self.failures:
+            errors = (
+                [sample.error] if sample.error else [f"{k}: {v}" for k, v in sample.errors.items()]
+            )
+            for error in errors:
+                line = (error or "").partition("\n")[0]
+                line = line if len(line) <= 2 * _WIDTH else f"{line[: 2 * _WIDTH - 1]}…"
+                failed.setdefault(line, []).append(sample.id)
         for error, ids in list(failed.items())[:_CHANGED]:
             yield f"failed: {_some(ids)}: {error}"
         if len(failed) > _CHANGED:
@@ -276,27 +288,6 @@ class Evaluation:
         }
 
 
-def _mean_of(cases: Mapping[str, Sequence[float]], failed: Iterable[str]) -> float | None:
-    """The mean over *cases*, where each sample of the ids in *failed* counts 0."""
-    every = {case: list(scores) for case, scores in cases.items()}
-    for case in failed:
-        every[case].append(0.0)
-    means = [fmean(scores) for scores in every.values() if scores]
-    return fmean(means) if means else None
-
-
-def _by_error(failures: Iterable[Sample]) -> dict[str, list[str]]:
-    """The ids of the failed samples by what went wrong, the first line of it."""
-    ids_by_error: dict[str, list[str]] = {}
-    for sample in failures:
-        errors = [sample.error] if sample.error else [f"{k}: {v}" for k, v in sample.errors.items()]
-        for error in errors:
-            line = (error or "").partition("\n")[0]
-            shown = line if len(line) <= 2 * _WIDTH else f"{line[: 2 * _WIDTH - 1]}…"
-            ids_by_error.setdefault(shown, []).append(sample.id)
-    return ids_by_error
-
-
 def _some(words: Sequence[str]) -> str:
     more = len(words) - _CHANGED
     return ", ".join(words[:_CHANGED]) + (f" and {more} more" if more > 0 else "")
@@ -318,7 +309,7 @@ def _span(low: float | None, high: float | None, shown: Any = _number) -> str:
     return "–" if low is None or high is None else f"{shown(low)} to {shown(high)}"
 
 
-def _data(value: Summary | Difference | Usage) -> dict[str, Any]:
+def _data(value: Summary | Difference | EvaluationUsage) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 

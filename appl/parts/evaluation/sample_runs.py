@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from appl.errors import InvalidOption
 from appl.parts.evaluation.cases import Case, cases_of
-from appl.parts.evaluation.meter import Meter
+from appl.parts.evaluation.meter import UsageMeter
 from appl.parts.evaluation.plain import plain
 from appl.parts.evaluation.report import Evaluation, Sample
 from appl.parts.evaluation.scores import Scorer, number_of, scorers_of
@@ -185,7 +185,7 @@ class _Samples(MapItems):
         )
         self._plan, self._frame = plan, here(lambda: "evaluate")
         self.samples: list[Sample | None] = [None] * count
-        self.meter = Meter(self._frame.address)
+        self.meter = UsageMeter(self._frame.address)
         self._frame.run.reporter.add_first(self.meter)
         self._sides = [self._side(number) for number in range(len(plan.programs))]
 

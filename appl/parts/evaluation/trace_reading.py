@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from appl.errors import InvalidOption
-from appl.parts.evaluation.report import Evaluation, Sample, Usage
+from appl.parts.evaluation.report import Evaluation, EvaluationUsage, Sample
 from appl.tracing.reading.trace import Trace
 
 SUBJECT, SAMPLE = "evaluation", "sample"
@@ -67,7 +67,9 @@ def _sample(value: Mapping[str, Any], address: str) -> Sample:
         value.get("input"),
         value.get("target"),
         value.get("answer"),
-        {str(k): _score(v) for k, v in scores.items()} if isinstance(scores, Mapping) else {},
+        {str(k): (v if type(v) is float and math.isfinite(v) else None) for k, v in scores.items()}
+        if isinstance(scores, Mapping)
+        else {},
         None if error is None else str(error),
         {str(k): str(v) for k, v in errors.items()} if isinstance(errors, Mapping) else {},
         address,
@@ -79,16 +81,11 @@ def _count(value: object) -> int:
     return value if type(value) is int else 0
 
 
-def _score(value: object) -> float | None:
-    """*value* as the record of a score."""
-    return value if type(value) is float and math.isfinite(value) else None
-
-
-def _usage(trace: Trace, samples: list[Sample]) -> Usage:
+def _usage(trace: Trace, samples: list[Sample]) -> EvaluationUsage:
     places = tuple(f"{sample.address}/" for sample in samples)
     calls = [call for call in trace.calls if call.address.startswith(places)]
     costs = [call.response.cost for call in calls if call.response is not None]
-    return Usage(
+    return EvaluationUsage(
         len(calls),
         sum(call.source is not None for call in calls),
         sum(cost or 0 for cost in costs),

@@ -180,22 +180,6 @@ def _is_in(file: str | None, folder: Path) -> bool:
     return bool(file) and path.is_relative_to(folder) and "site-packages" not in path.parts
 
 
-def components_of(programs: Iterable[DecoratedFunction]) -> list[Component]:
-    """The texts of *programs* that can be edited, in the order of their files."""
-    found: dict[Key, Component] = {}
-    for program in programs:
-        try:
-            where = find(program.function)
-        except (SourceUnavailable, PromptSyntaxError):
-            continue
-        documented = bool(program.decoration.docstring_as)
-        every = _components(where, documented)
-        for each in every:
-            if _is_editable(each, every, where.source, documented):
-                found[each.key] = each
-    return sorted(found.values(), key=lambda each: (each.file, each.line, each.number))
-
-
 def _components(where: FunctionSource, documented: bool) -> list[Component]:
     """The texts of a function, and of those inside; a first text that is *documented* is none."""
     statements = list(_statements(where.node, where.source, documented))
@@ -232,12 +216,10 @@ def _statements(node: Any, source: SourceFile, documented: bool) -> Iterator[ast
             continue
         if not isinstance(statement, ast.Expr):
             yield from _statements(statement, source, False)
-        elif isinstance(statement.value, ast.JoinedStr) or _is_text(statement.value):
+        elif isinstance(statement.value, ast.JoinedStr) or (
+            isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+        ):
             yield statement
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _parts(node: ast.expr, source: SourceFile) -> list[str]:
@@ -345,7 +327,20 @@ class EditableProgram:
 
     def __init__(self, f: Callable[..., object]) -> None:
         self._functions = prompt_functions(f)
-        self.components = components_of(self._functions.values())
+        editable: dict[Key, Component] = {}
+        for program in self._functions.values():
+            try:
+                where = find(program.function)
+            except (SourceUnavailable, PromptSyntaxError):
+                continue
+            documented = bool(program.decoration.docstring_as)
+            every = _components(where, documented)
+            for each in every:
+                if _is_editable(each, every, where.source, documented):
+                    editable[each.key] = each
+        self.components = sorted(
+            editable.values(), key=lambda each: (each.file, each.line, each.number)
+        )
         if not self.components:
             name = getattr(_inner(f), "__name__", repr(f))
             raise InvalidOption(

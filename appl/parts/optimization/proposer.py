@@ -36,7 +36,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What a proposer is given: a text of a prompt, and answers that it led to.
+    """The material of a proposer: a text of a prompt, and answers that it led to.
 
     ``placeholders`` have to stand in a new text as they are, each as often as here. ``earlier``
     are texts that were proposed before, each with the reason why it was not taken.

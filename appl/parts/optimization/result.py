@@ -43,7 +43,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a program takes: tokens and ``cost``, in millionths of the currency unit, of all cases.
+    """The use of a program for all cases: tokens and ``cost``, in millionths of the currency unit.
 
     ``cost`` is ``None`` if that of a call is not known.
     """
@@ -132,7 +132,7 @@ class Optimization:
         yield from self.notes()
 
     def head(self) -> Iterator[str]:
-        """What was optimised, in lines."""
+        """The lines about the cases, the proposals and the end."""
         train, held = self._counts
         taken = sum(not each.reason for each in self.proposals)
         count = len(self.proposals)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from appl.errors import BudgetExceeded, InvalidOption
 from appl.parts.evaluation.cases import cases_of
 from appl.parts.evaluation.plain import text as text_of
-from appl.parts.evaluation.report import Evaluation, Sample, Usage
+from appl.parts.evaluation.report import Evaluation, EvaluationUsage, Sample
 from appl.parts.evaluation.sample_runs import evaluate
 from appl.parts.evaluation.scores import scorers_of
 from appl.parts.optimization.calls import Calls, Line
@@ -199,7 +199,7 @@ class _Candidate:
     def evaluation(self) -> Evaluation:
         """All of its evaluations as one."""
         first, usages = self.evaluations[0], [each.usage for each in self.evaluations]
-        usage = Usage(*(sum(getattr(each, name) for each in usages) for name in _USED))
+        usage = EvaluationUsage(*(sum(getattr(each, name) for each in usages) for name in _USED))
         seconds = sum(each.seconds for each in self.evaluations)
         return Evaluation(first.program, first.names, self.samples, usage, seconds)
 
@@ -301,9 +301,15 @@ class _Search:
         total = stack.enter_context(budget(**(self._limits or {"calls": _UNLIMITED})))
         first = yield from self._first()
         with budget(**self._left(total.spent, first.reach)):
-            ended = yield from self._searched()
+            try:
+                ended = yield from self._proposed()
+                yield from self._settled()
+            except (_OverBudget, BudgetExceeded):
+                ended = "the budget is used up"
         best = self._leader()
-        before = after = Evaluation(first.evaluation.program, first.evaluation.names, (), Usage())
+        before = after = Evaluation(
+            first.evaluation.program, first.evaluation.names, (), EvaluationUsage()
+        )
         if best.number:
             before = yield from self._held_out({}, None)
             refused = calls.refusal is not None
@@ -365,16 +371,8 @@ class _Search:
             evaluation.program, evaluation.names, samples, evaluation.usage, evaluation.seconds
         )
 
-    def _searched(self) -> Generator[Callable[[], object], Any, str]:
-        """Propose and try until there is a reason to end, which is returned in words."""
-        try:
-            ended = yield from self._proposed()
-            yield from self._settled()
-        except (_OverBudget, BudgetExceeded):
-            return "the budget is used up"
-        return ended
-
     def _proposed(self) -> Generator[Callable[[], object], Any, str]:
+        """Propose and try until there is a reason to end, which is returned in words."""
         for number in range(1, self._most + 1):
             leader, parent = self._leader(), self._parent()
             for each in (leader, parent):
@@ -453,8 +451,27 @@ class _Search:
         if self._calls.refusal is not None:
             raise _OverBudget
         candidate.evaluations.append(evaluation)
-        candidate.scores |= self._by_case(evaluation)
-        self._note_components(candidate, evaluation)
+        values: dict[str, list[float]] = {}  # the scores of each case: a failed sample counts 0
+        for each in evaluation.samples:
+            score = each.scores.get(self._objective)
+            if each.error is not None or self._objective in each.errors:
+                score = 0.0
+            if score is not None:
+                values.setdefault(each.id, []).append(score)
+        candidate.scores |= {case: fmean(scores) for case, scores in values.items()}
+        addresses = [each.address for each in evaluation.samples]
+        mine: set[Line] = set()
+        theirs: set[Line] = set()
+        for call in self._calls.below(addresses):
+            below = self._below(call.address, addresses)
+            (theirs if below.startswith(tuple(self._judges)) else mine).update(call.lines)
+        for key, place in candidate.places.items():
+            if _stands_in(place, mine):
+                self._mine.add(key)
+            if _stands_in(place, theirs):
+                self._theirs.add(key)
+        every = [each.key for each in self._program.components]
+        self._used = [key for key in every if key in self._mine - self._theirs]
 
     def _grown(
         self, candidate: _Candidate, reach: int = 0
@@ -520,9 +537,9 @@ class _Search:
                 return
 
     def _is_decided(self, leader: _Candidate, other: _Candidate) -> bool:
-        """Whether more cases are not needed to say that *leader* is the better one.
+        """True if *leader* is the better one, whatever further cases bring.
 
-        They are not if no answers could make the *other* better, or by a sign test.
+        It is if no answers could make the *other* better, or by a sign test.
         """
         count = len(self._order)
         if min(leader.reach, other.reach) == count:
@@ -567,22 +584,6 @@ class _Search:
         self._turns[chosen.key] += 1
         return chosen
 
-    def _note_components(self, candidate: _Candidate, evaluation: Evaluation) -> None:
-        """Note which texts stood in prompts of the program, and which in those of its scores."""
-        addresses = [each.address for each in evaluation.samples]
-        mine: set[Line] = set()
-        theirs: set[Line] = set()
-        for call in self._calls.below(addresses):
-            below = self._below(call.address, addresses)
-            (theirs if below.startswith(tuple(self._judges)) else mine).update(call.lines)
-        for key, place in candidate.places.items():
-            if _stands_in(place, mine):
-                self._mine.add(key)
-            if _stands_in(place, theirs):
-                self._theirs.add(key)
-        every = [each.key for each in self._program.components]
-        self._used = [key for key in every if key in self._mine - self._theirs]
-
     def _below(self, address: str, samples: Iterable[str]) -> str:
         """The part of a call's *address* below its sample."""
         return next((address[len(at) + 1 :] for at in samples if address.startswith(f"{at}/")), "")
@@ -591,17 +592,6 @@ class _Search:
         return next(each.text for each in self._program.components if each.key == key)
 
     # -- what is known of a candidate
-
-    def _by_case(self, evaluation: Evaluation) -> dict[str, float]:
-        """The score of each case: a failed sample counts 0."""
-        values: dict[str, list[float]] = {}
-        for each in evaluation.samples:
-            score = each.scores.get(self._objective)
-            if each.error is not None or self._objective in each.errors:
-                score = 0.0
-            if score is not None:
-                values.setdefault(each.id, []).append(score)
-        return {case: fmean(scores) for case, scores in values.items()}
 
     def _samples(self, candidate: _Candidate, cases: Iterable[str]) -> list[Sample]:
         wanted = set(cases)
@@ -615,8 +605,12 @@ class _Search:
         self, parent: _Candidate, component: Component, batch: Sequence[str]
     ) -> Reflection:
         by_case = {each.id: each for each in reversed(self._samples(parent, batch))}
-        samples = _different([by_case[case] for case in batch])[:_SHOWN]
-        examples = [self._example(each, component) for each in samples]
+        samples = [by_case[case] for case in batch]
+        # Those come first whose target none before has.
+        first: dict[str, Sample] = {}
+        others = [s for s in samples if first.setdefault(text_of(s.target), s) is not s]
+        shown = [*first.values(), *others][:_SHOWN]
+        examples = [self._example(each, component) for each in shown]
         earlier = parent.earlier.get(component.key, [])[-_EARLIER:]
         return Reflection(
             component.function, component.text, component.placeholders, examples, earlier
@@ -674,7 +668,7 @@ class _Search:
 
 
 def _dominates(one: _Candidate, other: _Candidate) -> bool:
-    """Whether *one* is as good as the *other* on all that this has answered, and better on some."""
+    """True if *one* is as good on all that the *other* has answered, and better on some."""
     pairs = [(one.scores.get(case, -1.0), score) for case, score in other.scores.items()]
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
@@ -687,19 +681,12 @@ def _stands_in(component: Component, lines: Iterable[Line]) -> bool:
 
 
 def _is_better(one: _Candidate, other: _Candidate, cases: Iterable[str]) -> bool:
-    """Whether *one* is better than the *other* on *cases*, by a sign test."""
+    """True if *one* is better than the *other* on *cases*, by a sign test."""
     pairs = [(one.scores.get(case, 0.0), other.scores.get(case, 0.0)) for case in cases]
     better, worse = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
     changed = better + worse
     as_good = sum(math.comb(changed, count) for count in range(better, changed + 1))
     return as_good < _CHANCE * 2.0**changed
-
-
-def _different(samples: Iterable[Sample]) -> list[Sample]:
-    """*samples*, those first whose target none before has."""
-    first: dict[str, Sample] = {}
-    others = [each for each in samples if first.setdefault(text_of(each.target), each) is not each]
-    return [*first.values(), *others]
 
 
 def _in_place(text: str, old: str) -> str:

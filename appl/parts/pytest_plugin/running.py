@@ -220,7 +220,10 @@ class TapedRun:
 
     @property
     def _shown(self) -> str:
-        return _relative(self.path, self.item.config.rootpath)
+        try:
+            return str(self.path.relative_to(self.item.config.rootpath))
+        except ValueError:
+            return str(self.path)
 
     def _command(self, record: str) -> str:
         """The command to type for it."""
@@ -279,10 +282,3 @@ def taped_run(item: pytest.Item) -> TapedRun:
 
 def _refuse(text: str) -> NoReturn:
     pytest.fail(f"@pytest.mark.appl: {text}", pytrace=False)
-
-
-def _relative(path: Path, root: Path) -> str:
-    try:
-        return str(path.relative_to(root))
-    except ValueError:
-        return str(path)

@@ -249,7 +249,10 @@ def _parent(path: str) -> None:
 
 def start_code(system: System, request: dict[str, Any], work: str, confined: bool) -> int:
     """Start the code, and return the id of its process."""
-    standard_input = _file_of(request["stdin"], work)
+    path = f"{work}/.stdin"
+    Path(path).write_text(request["stdin"], "utf-8", newline="")
+    standard_input = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    os.unlink(path)
     broken, tell = os.pipe()
     parent = os.getpid()
     child = os.fork()
@@ -289,15 +292,6 @@ def start_code(system: System, request: dict[str, Any], work: str, confined: boo
     os._exit(127)
 
 
-def _file_of(text: str, work: str) -> int:
-    """A descriptor for reading *text*, of a file without a name."""
-    path = f"{work}/.stdin"
-    Path(path).write_text(text, "utf-8", newline="")
-    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    os.unlink(path)
-    return opened
-
-
 def _limit(limits: dict[str, Any], confined: bool, ours: int) -> None:
     """Set the limits; *ours* counts the processes of the same user that are not the code's."""
     mega = 2**20
@@ -320,7 +314,7 @@ def _limit(limits: dict[str, Any], confined: bool, ours: int) -> None:
 
 
 def wait_for(child: int, seconds: float) -> dict[str, Any]:
-    """How the code ended. The caller may close the control pipe meanwhile: then nobody listens."""
+    """The end of the code. The caller may close the control pipe meanwhile: then nobody listens."""
     end = time.monotonic() + seconds
     with_end = os.pidfd_open(child)
     poll = select.poll()

@@ -46,7 +46,10 @@ def run_code(
         confined = isolation == "namespaces"
         folder = WORK if confined else work
         python = sys.executable if packages else getattr(sys, "_base_executable", sys.executable)
-        links, shown = _view([*readable, *_python(packages)])
+        libraries = [sys.base_prefix, sys.base_exec_prefix]
+        if packages:
+            libraries += [sys.prefix, sys.exec_prefix]
+        links, shown = _view([*readable, *libraries])
         request = {
             "isolation": isolation,
             "work": work,
@@ -68,12 +71,6 @@ def run_code(
             "limits": limits,
         }
         return _Process(request).result()
-
-
-def _python(packages: bool) -> list[str]:
-    """The folders of Python and its standard library, and with *packages* of this environment."""
-    base = [sys.base_prefix, sys.base_exec_prefix]
-    return [*base, sys.prefix, sys.exec_prefix] if packages else base
 
 
 def _view(paths: list[str]) -> tuple[dict[str, str], list[str]]:

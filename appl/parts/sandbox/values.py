@@ -14,7 +14,7 @@ ENDED = get_args(Ended)
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What code in a sandbox may use. Raises ``InvalidOption`` for a value that is no limit.
+    """The limits on code in a sandbox. Raises ``InvalidOption`` for a value that is no limit.
 
     ``seconds`` is wall-clock time, and CPU time of each process. ``memory_mb`` is address space of
     each process, and ``processes`` counts threads too: both together bound the memory.
@@ -42,7 +42,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True)
 class CodeResult:
-    """What code wrote, and how it ended. All of it was chosen by the code: it is data.
+    """The output and the end of code. All of it was chosen by the code: it is data.
 
     ``ended`` is ``"exit"`` with its ``exit_code``, ``"signal"`` with the negated number of the
     signal as ``exit_code``, or with ``None`` the limit that ended it, ``"seconds"`` or

@@ -131,7 +131,10 @@ def _kinds(
     steps: Sequence[Sequence[Hashable]],
     alike: Callable[[T], Hashable] | Iterable[Sequence[float]] | None,
 ) -> list[Hashable]:
-    """What each candidate means, the same for those that mean the same."""
+    """The kind of each candidate: the same value for those that mean the same.
+
+    A vector is of the kind of the first one before it that is near, or else of its own.
+    """
     if alike is None:
         return [_words(each[-1]) if each else None for each in steps]
     if callable(alike):
@@ -139,23 +142,12 @@ def _kinds(
     vectors = list(finished(alike))
     if len(vectors) != len(found):
         raise InvalidOption(f"keep(): {len(found)} candidates have {len(vectors)} vectors")
-    return list(_clusters(vectors))
-
-
-def _words(step: Hashable) -> Hashable:
-    if isinstance(step, tuple) and isinstance(step[-1], PromptNode):
-        return step
-    return " ".join(str(step).casefold().split())
-
-
-def _clusters(vectors: Iterable[Sequence[float]]) -> list[int]:
-    """The cluster of each vector: that of the first one before it that is near, else its own."""
     units: list[list[float]] = []
     for vector in vectors:
         length = math.hypot(*vector)
         units.append([part / length for part in vector] if length else list(vector))
     leaders: list[int] = []
-    found: list[int] = []
+    clusters: list[Hashable] = []
     for place, unit in enumerate(units):
         near = (
             leader
@@ -165,5 +157,11 @@ def _clusters(vectors: Iterable[Sequence[float]]) -> list[int]:
         leader = next(near, place)
         if leader == place:
             leaders.append(place)
-        found.append(leader)
-    return found
+        clusters.append(leader)
+    return clusters
+
+
+def _words(step: Hashable) -> Hashable:
+    if isinstance(step, tuple) and isinstance(step[-1], PromptNode):
+        return step
+    return " ".join(str(step).casefold().split())

@@ -111,7 +111,7 @@ class _Selection:
         return False
 
     def _variants(self, group: frozenset[int], width: int) -> Iterator[set[int]]:
-        """What may be kept instead: none of *group*, its best, or one of the others less."""
+        """Yield other selections: with none of *group*, its best, or one of the others less."""
         best = sorted(group, key=lambda place: -self._tree.score(place))
         rest = self.kept - group
         yield rest

@@ -11,7 +11,7 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -309,8 +309,19 @@ class FunctionServer:
                 elif event.kind == "text":
                     said += event.data
                     await stream.send(chat.delta(run, {"content": event.data}))
-            for data in _chat_end(run, said, body):
-                await stream.send(data)
+            if run.state != "finished":
+                why = chat.refusal(run)
+                error = {"message": str(why), "type": "server_error", "code": why.code}
+                await stream.send({"error": {**error, "param": None}})
+                return stream.response
+            rest = chat.text_of(run)
+            if rest.startswith(said) and rest != said:  # what was not streamed
+                await stream.send(chat.delta(run, {"content": rest[len(said) :]}))
+            await stream.send(chat.delta(run, {}, "stop"))
+            options = body.get("stream_options")
+            if isinstance(options, dict) and options.get("include_usage"):
+                head = chat.head(run, chunk=True)
+                await stream.send({**head, "choices": [], "usage": chat.usage(run)})
         return stream.response
 
     async def _embeddings(self, request: web.Request) -> web.Response:
@@ -350,22 +361,6 @@ class FunctionServer:
     async def _health(self, request: web.Request) -> web.Response:
         status = 503 if self._runs.stopping else 200
         return web.json_response({"status": "stopping" if status == 503 else "ok"}, status=status)
-
-
-def _chat_end(run: ServedRun, said: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The last pieces of a conversation in which *said* was streamed."""
-    if run.state != "finished":
-        why = chat.refusal(run)
-        error = {"message": str(why), "type": "server_error", "code": why.code, "param": None}
-        yield {"error": error}
-        return
-    rest = chat.text_of(run)
-    if rest.startswith(said) and rest != said:  # what was not streamed
-        yield chat.delta(run, {"content": rest[len(said) :]})
-    yield chat.delta(run, {}, "stop")
-    options = body.get("stream_options")
-    if isinstance(options, dict) and options.get("include_usage"):
-        yield {**chat.head(run, chunk=True), "choices": [], "usage": chat.usage(run)}
 
 
 def _as_json(run: ServedRun, status: int) -> web.Response:

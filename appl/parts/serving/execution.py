@@ -149,7 +149,7 @@ def _outcome(job: ServedJob, common: RunSettings) -> Outcome:
 
 
 def _usage(session: Session | None) -> str | None:
-    """What the run has used, as JSON; the whole run, also of its parts in earlier processes."""
+    """The use of the whole run, also of its parts in earlier processes, as JSON."""
     recorder = session.recording.recorder if session and session.recording else None
     if recorder is None:
         return None
@@ -170,7 +170,11 @@ def _performed(job: ServedJob, common: RunSettings) -> str:
     session = job.session = _session(job, common)
     try:
         if common.account is not None:
-            _charge(session.run, common.account)
+            root = session.run.tree.root
+            if root.account is None:
+                root.account = common.account
+            else:
+                root.account.around = common.account
         if session.recording is not None:
             session.recording.gate()  # the run is on disk before its program begins
         if job.stop is not None:
@@ -180,14 +184,6 @@ def _performed(job: ServedJob, common: RunSettings) -> str:
         return job.function.result(value)
     finally:
         session.close()
-
-
-def _charge(run: Run, account: CommonAccount) -> None:
-    root = run.tree.root
-    if root.account is None:
-        root.account = account
-    else:
-        root.account.around = account
 
 
 # -- its session
@@ -308,7 +304,7 @@ async def _acalled(job: ServedJob, run: Run, values: dict[str, Any]) -> object:
 
 
 def _waiting(job: ServedJob, waits: Iterable[Awaited]) -> Outcome:
-    """What the run waits for, with the forms of its questions."""
+    """The waits of the run, with the forms of its questions."""
     entries = list(waits)
     forms: dict[str, Any] = {}
     if any(entry.kind in QUESTION_KINDS for entry in entries):

@@ -90,7 +90,9 @@ class ServedFunction:
 
     def _given(self, found: pydantic.BaseModel) -> list[str]:
         """The names that were given: what is missing keeps the function's own default."""
-        return [name for name in self.parameters["properties"] if _place(name) in _set(found)]
+        return [
+            name for name in self.parameters["properties"] if _place(name) in found.model_fields_set
+        ]
 
     def _problems(self, error: pydantic.ValidationError) -> list[dict[str, Any]]:
         problems = []
@@ -131,10 +133,6 @@ def _list_of(value: object) -> object:
     if isinstance(value, array):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} is no JSON")
-
-
-def _set(values: pydantic.BaseModel) -> set[str]:
-    return values.model_fields_set
 
 
 def _place(name: str) -> str:

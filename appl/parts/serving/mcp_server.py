@@ -61,7 +61,17 @@ class FunctionTools:
 
     async def _list(self, context: Any, params: Any) -> types.ListToolsResult:
         tools = [_tool(function) for function in self._runs.functions.values()]
-        return types.ListToolsResult(tools=[*tools, _result_tool()])
+        fields = {
+            "run": {"type": "string", "description": "the name of the run"},
+            "wait": {"type": "number", "description": "seconds to wait for its end"},
+        }
+        schema = {"type": "object", "properties": fields, "required": ["run"]}
+        return types.ListToolsResult(
+            tools=[
+                *tools,
+                types.Tool(name=RESULT_TOOL, description=_ABOUT_RESULT, input_schema=schema),
+            ]
+        )
 
     async def _call(
         self, context: Any, params: types.CallToolRequestParams
@@ -75,7 +85,9 @@ class FunctionTools:
                 raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r:.80}")
             arguments = canonical(given)
             function.arguments(arguments)
-            run = await self._runs.accept(function, arguments, _key(params))
+            key = (params.meta or {}).get(KEY)
+            key = key if isinstance(key, str) and key else None
+            run = await self._runs.accept(function, arguments, key)
             with contextlib.suppress(Exception):  # only for clients that want to hear of progress
                 await context.session.report_progress(0.0, None, f"run {run.name}")
             await run.over()
@@ -98,11 +110,6 @@ class FunctionTools:
         return result_of(run)
 
 
-def _key(params: types.CallToolRequestParams) -> str | None:
-    found = (params.meta or {}).get(KEY)
-    return found if isinstance(found, str) and found else None
-
-
 def _tool(function: ServedFunction) -> types.Tool:
     return types.Tool(
         name=function.name,
@@ -110,15 +117,6 @@ def _tool(function: ServedFunction) -> types.Tool:
         input_schema=function.parameters,
         output_schema=_wrapped(function.returns),
     )
-
-
-def _result_tool() -> types.Tool:
-    fields = {
-        "run": {"type": "string", "description": "the name of the run"},
-        "wait": {"type": "number", "description": "seconds to wait for its end"},
-    }
-    schema = {"type": "object", "properties": fields, "required": ["run"]}
-    return types.Tool(name=RESULT_TOOL, description=_ABOUT_RESULT, input_schema=schema)
 
 
 def _is_object(schema: Schema) -> bool:
@@ -187,16 +185,12 @@ async def serve_stdio(
                 serving.add_done_callback(lambda _: over.set())
                 await over.wait()
                 await runs.stop(grace)
-                await _let_answer(serving)
+                # The answers of runs that have ended get a moment to leave.
+                with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+                    async with asyncio.timeout(0.5):
+                        await serving
     finally:
         runs.close()
-
-
-async def _let_answer(serving: asyncio.Task[None]) -> None:
-    """Give the answers of runs that have ended a moment to leave, then end *serving*."""
-    with contextlib.suppress(TimeoutError, asyncio.CancelledError):
-        async with asyncio.timeout(0.5):
-            await serving
 
 
 # -- at /mcp

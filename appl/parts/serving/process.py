@@ -29,7 +29,7 @@ GRACE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Where a server listens, and what it takes.
+    """The address of a server, and the limits on its requests.
 
     A request has ``arrival_s`` seconds to arrive, its head and its body each; a client that reads
     nothing for ``reading_s`` seconds is disconnected.

@@ -43,7 +43,7 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How many runs go on at once, how many more may wait, and how long what ended is kept."""
+    """The limits on runs: at once, waiting besides, and how long those that ended are kept."""
 
     running: int = 64
     queued: int = 1024
@@ -154,8 +154,13 @@ class Runs:
 
         Raises ``Refusal`` if the server stops, is full, or has another request with the key.
         """
-        if again and (orphan := await self._orphan(function, arguments)) is not None:
-            return orphan
+        if again and (names := self._orphans.get(request := _request(function, arguments))):
+            name = names.pop(0)
+            if not names:
+                del self._orphans[request]
+            orphan = await self.find(name)
+            if orphan is not None:
+                return orphan
         if key is not None:
             known = await self._write(self._journal.keyed, function.file, function.name, key)
             if known is not None:
@@ -179,16 +184,6 @@ class Runs:
         """Note that the client of *run* has gone without its answer."""
         if len(self._orphans) < _MOST_ORPHANS:
             self._orphans.setdefault(_request(run.function, run.arguments), []).append(run.name)
-
-    async def _orphan(self, function: ServedFunction, arguments: str) -> ServedRun | None:
-        request = _request(function, arguments)
-        names = self._orphans.get(request)
-        if not names:
-            return None
-        name = names.pop(0)
-        if not names:
-            del self._orphans[request]
-        return await self.find(name)
 
     def _check_room(self) -> None:
         if self.stopping:
@@ -263,7 +258,9 @@ class Runs:
         if run in self._queue:
             self._queue.remove(run)
             done = Outcome("cancelled", json.dumps(_CANCELLED))
-            self._spawn(self._note(run, done))
+            task = self._loop.create_task(self._note(run, done))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         elif run.job is not None and not run.is_over:
             run.job.end("cancelled")
 
@@ -273,7 +270,12 @@ class Runs:
         run = ServedRun(entry.run, self.functions[entry.function], entry.arguments)
         run.state, run.value, run.usage = entry.state, entry.value, entry.usage
         if entry.state == "finished" and run.function.streams and entry.value is not None:
-            _stream_again(run, read(entry.value))
+            value = read(entry.value)
+            if isinstance(value, str):
+                run.add("text", value)
+            else:
+                for item in value:
+                    run.add("item", item)
         return run
 
     async def _again(
@@ -349,14 +351,9 @@ class Runs:
     async def _write(self, action: Callable[..., T], *args: Any) -> T:
         return await self._loop.run_in_executor(self._writer, action, *args)
 
-    def _spawn(self, work: Any) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
 
 class _Pieces:
-    """What the program of *run* streams, on its way from the program's thread to the loop.
+    """The stream of the program of *run*, on its way from the program's thread to the loop.
 
     The loop is woken once for all that has come since it last looked.
     """
@@ -394,12 +391,3 @@ def _request(function: ServedFunction, arguments: str) -> tuple[str, str, str]:
 
 
 _CANCELLED = {"type": "Cancelled", "message": "the run was cancelled", "status": 409}
-
-
-def _stream_again(run: ServedRun, value: Any) -> None:
-    """Have a stream that ended be read again."""
-    if isinstance(value, str):
-        run.add("text", value)
-    else:
-        for item in value:
-            run.add("item", item)

@@ -114,7 +114,7 @@ class ServedRun:
 
 
 async def pieces(run: ServedRun, position: int, alive: float) -> AsyncIterator[RunEvent | None]:
-    """What *run* streams behind *position* until it is over; ``None`` after *alive* s of silence.
+    """The events of *run* behind *position* until it is over; ``None`` after *alive* s of silence.
 
     A run that goes on after a stop streams from its beginning again: what was sent is left out.
     """
@@ -153,7 +153,7 @@ def _next(events: Sequence[RunEvent], index: int) -> tuple[RunEvent, int]:
 
 
 def _behind(event: RunEvent, position: int) -> RunEvent | None:
-    """What of *event* lies behind *position*."""
+    """The part of *event* that lies behind *position*."""
     if event.kind == "call":
         return event if event.at >= position else None
     if event.at <= position:

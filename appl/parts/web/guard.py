@@ -49,29 +49,27 @@ class Hosts:
         elsewhere = request.headers.get("Sec-Fetch-Site", "none") in _ELSEWHERE
         if elsewhere or (origin is not None and _netloc(origin) != request.host.lower()):
             raise Refusal("Forbidden: the request comes from a page of another origin", 403)
-        if not self._allows(_hostname(request.host)):
+        if not self._allows(request.host):
             raise Refusal("Forbidden: unknown host; --allow-host NAME allows it", 403)
 
-    def _allows(self, host: str | None) -> bool:
-        if host is None:
+    def _allows(self, host: str) -> bool:
+        """True if the header ``Host`` has an IP address or an allowed name."""
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
+        if name is None:
             return False
         try:
-            ipaddress.ip_address(host)
+            ipaddress.ip_address(name)
         except ValueError:
-            return host in self._names
+            return name in self._names
         return True
 
 
 def _netloc(origin: str) -> str | None:
     try:
         return urlsplit(origin).netloc.lower() or None
-    except ValueError:
-        return None
-
-
-def _hostname(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
     except ValueError:
         return None
 
@@ -126,7 +124,14 @@ class Arrivals:
         """End those of *connections* on which nothing has gone on for too long at *now*."""
         # Connections that have ended drop out here, and new ones start their time.
         self._since = {peer: self._since.get(peer, now) for peer in connections}
-        self._unread = {peer: self._unsent(peer, now) for peer in connections}
+        # The bytes that each client has not taken, and since when it has taken nothing: meanwhile
+        # the handler waits for room, and the size stays the same.
+        unread: dict[web.RequestHandler, tuple[int, float]] = {}
+        for peer in connections:
+            size = _queued(peer.transport)
+            before, unchanged = self._unread.get(peer, (size, now))
+            unread[peer] = size, unchanged if size == before else now
+        self._unread = unread
         for connection, (size, unchanged) in self._unread.items():
             if size:
                 self._since[connection] = now  # the time of its next request has not begun
@@ -134,13 +139,6 @@ class Arrivals:
                     _reset(connection)
             elif connection not in self._busy and now - self._since[connection] > self._arrival:
                 connection.force_close()
-
-    def _unsent(self, connection: web.RequestHandler, now: float) -> tuple[int, float]:
-        """The bytes that the client has not taken, and since when it has taken nothing."""
-        size = _queued(connection.transport)
-        # While a client takes nothing, the handler waits for room: the size stays the same.
-        before, unchanged = self._unread.get(connection, (size, now))
-        return size, unchanged if size == before else now
 
 
 def _queued(transport: asyncio.BaseTransport | None) -> int:

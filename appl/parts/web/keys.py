@@ -37,14 +37,8 @@ class Keys:
         known = [key for key in wanted if key is not None]
         if not known or (not admin and self.api is None):
             return True
-        return any([_same(bearer(authorization), key) for key in known])
-
-
-def bearer(authorization: str | None) -> str:
-    """The token of a ``Bearer`` header, or an empty string."""
-    scheme, _, token = (authorization or "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _same(given: str, key: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), key.encode())
+        scheme, _, token = (authorization or "").partition(" ")
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        return any(
+            [hmac.compare_digest(token.encode("utf-8", "replace"), key.encode()) for key in known]
+        )

@@ -8,11 +8,11 @@ __getattr__ = names_of(
         "caching": "CacheReport cache_report",
         "costs": "UsageSum",
         "critical": "Critical",
-        "diff": "Difference compare",
+        "diff": "RunDifference compare",
         "moment_graph": "END START MomentGraph",
         "prediction": "Prediction Rehearsed prediction_of rehearsed_by",
         "rerun_report": "RerunReport",
-        "run_summary": "Summary",
+        "run_summary": "RunOverview",
         "steps": "Steps phases",
     },
 )

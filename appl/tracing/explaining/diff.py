@@ -53,7 +53,7 @@ _SIGNS = re.compile("[\U000f0000-\U000fffff]")
 
 
 @dataclass(slots=True)
-class Difference:
+class RunDifference:
     """A difference between the two runs.
 
     ``address`` is that in the second run (for ``program`` and ``settings`` a name), ``was`` that in
@@ -96,19 +96,19 @@ class Diff:
 
     a: Trace
     b: Trace
-    differences: list[Difference]
+    differences: list[RunDifference]
     same: int
     calls: tuple[int, int]
 
-    def causes(self) -> list[Difference]:
+    def causes(self) -> list[RunDifference]:
         """The differences that follow from no other, first cause first."""
         return [difference for difference in self.differences if not difference.causes]
 
-    def consequences(self) -> list[Difference]:
+    def consequences(self) -> list[RunDifference]:
         """The differences that follow from the causes, in the order in which they happened."""
         return [difference for difference in self.differences if difference.causes]
 
-    def root(self, difference: Difference) -> str:
+    def root(self, difference: RunDifference) -> str:
         """The first cause of *difference*: follows the first of its causes back."""
         by_address = {other.address: other for other in self.differences}
         visited = {difference.address}
@@ -177,7 +177,7 @@ class _Comparison:
     def diff(self) -> Diff:
         self._compare_ends()
         differences = [
-            Difference(head.kind, head.how, head.name, parts=[Part(head.name, head.a, head.b)])
+            RunDifference(head.kind, head.how, head.name, parts=[Part(head.name, head.a, head.b)])
             for head in self._heads
         ]
         before, after = observed(self._a), observed(self._b)
@@ -186,9 +186,9 @@ class _Comparison:
             if a is not None and b is not None and a.value != b.value:
                 part = Part(b.kind, value_shown(a.value), value_shown(b.value))
                 self._early.append((float(b.at), name))
-                differences.append(Difference("observation", "changed", name, parts=[part]))
+                differences.append(RunDifference("observation", "changed", name, parts=[part]))
         self._early.sort()
-        events: list[tuple[tuple[float, int], Difference | None]] = []
+        events: list[tuple[tuple[float, int], RunDifference | None]] = []
         for i, pair in enumerate(self._pairs):
             events.append(((_start(pair), i), self._of_call(pair)))
         for i, (address, used) in enumerate({**self._a.tools, **self._b.tools}.items()):
@@ -229,7 +229,7 @@ class _Comparison:
         ends = [] if "answers" in self._ignore else self._came.get(pair.address, [])
         return list(different_inputs(pair.a, pair.b)), ends
 
-    def _of_call(self, pair: Pair) -> Difference | None:
+    def _of_call(self, pair: Pair) -> RunDifference | None:
         call = pair.call
         input_changes, came = self._changes(pair)
         was = pair.a.address if pair.a is not None and pair.moved else ""
@@ -240,19 +240,21 @@ class _Comparison:
             return None
         if input_changes or came:
             self._changed.add(pair.address)
-        difference = Difference("call", how, pair.address, call.where, was, [*input_changes, *came])
+        difference = RunDifference(
+            "call", how, pair.address, call.where, was, [*input_changes, *came]
+        )
         if how in ("added", "removed"):
             difference.parts = [only(call, how == "added")]
         if input_changes or how != "changed":
             self._explain(pair, input_changes, difference)
         return difference
 
-    def _of_tool(self, address: str) -> Difference | None:
+    def _of_tool(self, address: str) -> RunDifference | None:
         a, b = self._a.tools.get(address), self._b.tools.get(address)
         used = b or a
         assert used is not None
         if a is None or b is None:
-            difference = Difference(
+            difference = RunDifference(
                 "tool", "added" if a is None else "removed", address, used.where
             )
             self._after(difference, float(used.started or 0))
@@ -266,7 +268,7 @@ class _Comparison:
         ]
         if not parts:
             return None
-        difference = Difference("tool", "changed", address, used.where, parts=parts)
+        difference = RunDifference("tool", "changed", address, used.where, parts=parts)
         if argument_changes:
             callers = [
                 name
@@ -281,7 +283,7 @@ class _Comparison:
 
     # -- what they follow from
 
-    def _explain(self, pair: Pair, input_changes: list[Part], difference: Difference) -> None:
+    def _explain(self, pair: Pair, input_changes: list[Part], difference: RunDifference) -> None:
         upstream = self._upstream(pair)
         if pair.a is not None and pair.b is not None and input_changes:
             heads: list[str | None] = []  # settings of the whole run that explain those of a call
@@ -303,7 +305,7 @@ class _Comparison:
         else:
             difference.perhaps = upstream[:3]
 
-    def _after(self, difference: Difference, start: float) -> None:
+    def _after(self, difference: RunDifference, start: float) -> None:
         """Make the nearest earlier difference its cause, if the programs are equal."""
         if not self._equal_programs:
             return
@@ -359,9 +361,23 @@ class _Comparison:
             if old is None or new is None or shape(old) != shape(new):
                 return None
             texts = text_of(old), text_of(new)
-            if texts[0] == texts[1] or self._is_of_answers(old, was, new, now, used):
+            if texts[0] == texts[1]:
                 continue
             answers: dict[str, None] = {}
+            if (
+                was
+                and now
+                and (old.tool_calls, old.tool_call_id)
+                == (
+                    new.tool_calls,
+                    new.tool_call_id,
+                )
+            ):
+                # They may be the same but where they hold answers that differ.
+                if self._outline(old, was, answers) == self._outline(new, now, answers):
+                    used.update(answers)
+                    continue
+                answers.clear()
             forms = before.of(texts[0], answers), after.of(texts[1], answers)
             if forms[0] != forms[1] and answers:  # an empty answer leaves no sign
                 forms = _SIGNS.sub("", forms[0]), _SIGNS.sub("", forms[1])
@@ -373,24 +389,6 @@ class _Comparison:
                 return None
             used[explained_at] = None
         return list(used)
-
-    def _is_of_answers(
-        self,
-        old: Message,
-        was: Sequence[Span],
-        new: Message,
-        now: Sequence[Span],
-        used: dict[str, None],
-    ) -> bool:
-        """True if two messages are the same but where they hold answers that differ."""
-        if not was or not now or old.tool_calls != new.tool_calls:
-            return False
-        answers: dict[str, None] = {}
-        a, b = self._outline(old, was, answers), self._outline(new, now, answers)
-        if a == b and old.tool_call_id == new.tool_call_id:
-            used.update(answers)
-            return True
-        return False
 
     def _outline(
         self, message: Message, spans: Sequence[Span], answers: dict[str, None]
@@ -411,7 +409,7 @@ class _Comparison:
 
     # -- what is not looked at
 
-    def _ignored(self, difference: Difference) -> bool:
+    def _ignored(self, difference: RunDifference) -> bool:
         ignore = self._ignore
         if difference.kind in ignore or (difference.how == "moved" and "places" in ignore):
             return True
@@ -449,7 +447,7 @@ def _like(part: Part) -> tuple[str, str | None, str | None]:
     return "" if part.name.startswith("message ") else part.name, part.a, part.b
 
 
-def _closed(differences: list[Difference]) -> list[Difference]:
+def _closed(differences: list[RunDifference]) -> list[RunDifference]:
     """*differences* with causes first, and without causes that are ignored."""
     addresses = {difference.address for difference in differences}
     for difference in differences:

@@ -75,7 +75,7 @@ class Sum:
 
 
 @dataclass(slots=True)
-class Summary:
+class RunOverview:
     """A run in short.
 
     ``rows`` are the first *most* calls and tool calls, in the order in which they began, ``scopes``
@@ -102,7 +102,7 @@ class Summary:
     _last: tuple[str, str, list[Sum]] = field(default=("", "", []), repr=False)
 
     @classmethod
-    def of(cls, trace: Trace, most: int) -> Summary:
+    def of(cls, trace: Trace, most: int) -> RunOverview:
         """The summary of *trace*. Raises ``TraceError``."""
         terms, batched = costs.terms_of(trace.header), trace.batched
         terms.batched = batched

@@ -34,7 +34,7 @@ class Steps:
     """
 
     def __init__(self, run: Trace) -> None:
-        self._clock = _Clock(run)
+        self._wall, self._since = run.wall, dict[int, int]()
         self.address: list[str] = []
         self.where: list[str] = []
         self.start, self.end, self.told = array("q"), array("q"), array("q")
@@ -86,7 +86,9 @@ class Steps:
             if call.started is not None:
                 end = self._note(call, call.started)
                 at = call.delivered_at
-                self.told.append(NEVER if at is None else max(self._time(call, at), end))
+                self.told.append(
+                    NEVER if at is None else max(self._time(at, call.incarnation), end)
+                )
                 self._did.add(self._numbered(phases(call)))
                 yield call.edges
         for used in run.tools.values():
@@ -98,8 +100,8 @@ class Steps:
 
     def _note(self, call: RecordedCall | ToolUse, started: int) -> int:
         """Note one call of a model or a tool and return the time at which it ended."""
-        start = self._time(call, started)
-        end = start if call.ended is None else max(self._time(call, call.ended), start)
+        start = self._time(started, call.incarnation)
+        end = start if call.ended is None else max(self._time(call.ended, call.incarnation), start)
         self.address.append(call.address)
         self.where.append(sys.intern(call.where))
         self.start.append(start)
@@ -107,8 +109,13 @@ class Steps:
         self.position.append(max(call.position, 0))
         return end
 
-    def _time(self, call: RecordedCall | ToolUse, at: int) -> int:
-        return self._clock.at(at, call.incarnation)
+    def _time(self, at: int, incarnation: int) -> int:
+        """The time *at* of the process *incarnation*, by one clock for all processes."""
+        since = self._since.get(incarnation)
+        if since is None:
+            begin = self._wall(0, incarnation) - self._wall(0, 0)
+            since = self._since[incarnation] = begin // 1000
+        return max(-_FAR, min(since + at, _FAR))
 
     def _numbered(self, did: Phases) -> Iterator[int]:
         kinds = self._kinds
@@ -131,7 +138,7 @@ class Steps:
         self.entered.extend([NEVER] * len(self.above))
         others: dict[str, int] = {}
         for scope in run.scopes:
-            at = self._clock.at(scope.at, scope.incarnation)
+            at = self._time(scope.at, scope.incarnation)
             if scope.address in number:
                 self.entered[number[scope.address]] = at
             else:
@@ -153,22 +160,6 @@ class Steps:
             self.above.append(number_of_scope)
             number_of_scope = number[scope] = len(self.above) - 1
         return number_of_scope
-
-
-class _Clock:
-    """The times of all processes by one clock."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._since: dict[int, int] = {}
-
-    def at(self, at: int, incarnation: int) -> int:
-        """The time *at* of the process *incarnation*."""
-        since = self._since.get(incarnation)
-        if since is None:
-            wall = self._trace.wall
-            since = self._since[incarnation] = (wall(0, incarnation) - wall(0, 0)) // 1000
-        return max(-_FAR, min(since + at, _FAR))
 
 
 def _taken(column: Sequence[T], rows: Sequence[int]) -> list[T]:

@@ -57,13 +57,7 @@ def _events(spans: list[ExportSpan], zero: int) -> Iterator[dict[str, object]]:
                 when = (event.at - zero) / 1000
                 mark = {"name": event.name, "ph": "i", "s": "t", **at, "ts": when}
                 yield {**mark, "args": dict(event.attributes)}
-    yield from _flows(spans, places)
-
-
-def _flows(
-    spans: list[ExportSpan], places: dict[bytes, dict[str, object]]
-) -> Iterator[dict[str, object]]:
-    """An arrow from each answer to the calls whose prompts hold it."""
+    # An arrow leads from each answer to the calls whose prompts hold it.
     numbers = itertools.count(1)
     for span in spans:
         for link in span.links:

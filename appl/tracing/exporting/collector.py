@@ -71,13 +71,13 @@ class TooLarge:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejected:
     """The collector will not take the request, however often it is sent."""
 
     why: str
 
 
-Outcome = Taken | Busy | TooLarge | Refused
+Outcome = Taken | Busy | TooLarge | Rejected
 Post = Callable[[str, Mapping[str, str], bytes, float], CollectorAnswer]
 """Sends a body to a URL with headers, within seconds. Raises ``OSError``, ``HTTPException``."""
 
@@ -156,7 +156,7 @@ class Collector:
             wait = retry_after(answer.headers, body)
             return Busy(f"the collector at {self.url} is busy ({why})", wait)
         why = self._why(answer, kind, message or "no reason given")
-        return TooLarge(why) if answer.status == _TOO_LARGE else Refused(why)
+        return TooLarge(why) if answer.status == _TOO_LARGE else Rejected(why)
 
     def _why(self, answer: CollectorAnswer, kind: str, message: str) -> str:
         if 300 <= answer.status < 400:
@@ -178,7 +178,7 @@ def _header(answer: CollectorAnswer, wanted: str) -> str:
 def _taken(answer: CollectorAnswer, count: int, secrets: list[str], url: str) -> Outcome:
     kind = _header(answer, "content-type")
     if "html" in kind.lower():
-        return Refused(f"the server at {url} answered with a page: it is no collector")
+        return Rejected(f"the server at {url} answered with a page: it is no collector")
     try:
         if "protobuf" in kind:
             from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service

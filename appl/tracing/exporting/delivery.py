@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from appl.errors import ExportError
 from appl.tracing.exporting import otlp
 from appl.tracing.exporting.checkpoint import Checkpoint
-from appl.tracing.exporting.collector import Busy, Collector, Outcome, Refused, Taken, TooLarge
+from appl.tracing.exporting.collector import Busy, Collector, Outcome, Rejected, Taken, TooLarge
 from appl.tracing.exporting.otlp import EncodedSpan
 from appl.tracing.exporting.spans import Spans
 
@@ -207,9 +207,27 @@ class Courier:
                 self._pause_s *= _FASTER if self._pause_s > _SHORTEST_S else 0.0
                 return outcome
             unanswered = unanswered + 1 if isinstance(outcome, Busy) and not outcome.answered else 0
-            if isinstance(outcome, Refused) or unanswered >= self._patience.tries:
+            if isinstance(outcome, Rejected) or unanswered >= self._patience.tries:
                 raise _Stopped(outcome.why)
-            self._give_way(outcome, tried)
+            # It waits at least as long as the collector asks, and at random, so that exports spread
+            # out; then it sends more slowly.
+            patience, uniform, retry_after = self._patience, self._dice.uniform, outcome.wait_s
+            if retry_after is not None and retry_after > 0:
+                wait = max(retry_after * uniform(1.0, 1.1), patience.first_s * uniform(0.5, 1.0))
+            else:
+                longest = min(patience.first_s * 2.0 ** min(tried, 30), patience.longest_s)
+                wait = longest * uniform(0.5, 1.0)
+            self.delivery.busy += 1
+            problem = "busy" if outcome.answered else "not reached"
+            self.delivery.waiting = f"the collector is {problem}; the next try is in {wait:.1f} s"
+            self._watch(self.delivery)
+            if self._clock.monotonic() + wait >= self._end:
+                raise _Stopped(
+                    f"{outcome.why}, and its {patience.total_s:g} s end before the next try"
+                )
+            self._sleep(wait)
+            self.delivery.waiting = ""
+            self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _SLOWEST_S)
         raise AssertionError("the loop returns or raises")
 
     def _ask(self, body: tuple[str, bytes], count: int) -> Outcome:
@@ -218,27 +236,6 @@ class Courier:
             raise _Stopped(f"its {self._patience.total_s:g} s are over")
         self.delivery.requests += 1
         return self._collector.ask(*body, count, min(self._patience.answer_s, remaining_s))
-
-    def _give_way(self, busy: Busy, tried: int) -> None:
-        """Wait after the try number *tried* that *busy* answered, and send more slowly then.
-
-        It waits at least as long as the collector asks, and at random, so that exports spread out.
-        """
-        patience, uniform, retry_after = self._patience, self._dice.uniform, busy.wait_s
-        if retry_after is not None and retry_after > 0:
-            wait = max(retry_after * uniform(1.0, 1.1), patience.first_s * uniform(0.5, 1.0))
-        else:
-            longest = min(patience.first_s * 2.0 ** min(tried, 30), patience.longest_s)
-            wait = longest * uniform(0.5, 1.0)
-        self.delivery.busy += 1
-        problem = "busy" if busy.answered else "not reached"
-        self.delivery.waiting = f"the collector is {problem}; the next try is in {wait:.1f} s"
-        self._watch(self.delivery)
-        if self._clock.monotonic() + wait >= self._end:
-            raise _Stopped(f"{busy.why}, and its {patience.total_s:g} s end before the next try")
-        self._sleep(wait)
-        self.delivery.waiting = ""
-        self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _SLOWEST_S)
 
     def _sleep(self, seconds: float) -> None:
         if seconds > 0:

@@ -90,9 +90,21 @@ class _Maker:
         )
 
     def all(self) -> Spans:
-        trace = self._trace
-        self._root = self._made_root()
-        spans = [self._root, *map(self._scope, trace.scopes)]
+        trace, began = self._trace, self._trace.wall(0)
+        program = str(trace.header.get("program") or "run")
+        about: Attributes = {
+            names.OPERATION: names.INVOKE,
+            names.RUN: trace.path.stem,
+            names.STATE: trace.reason or trace.state,
+            names.WORKFLOW: program,
+        }
+        if self._inference:
+            about[names.KIND] = names.CHAIN
+        identity, title = self._identity("run", ""), f"run {program}"
+        root = ExportSpan(identity, None, title, "internal", began, began, about, whole=False)
+        self._fail(root, trace.error)
+        self._root = root
+        spans = [root, *map(self._scope, trace.scopes)]
         every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
         for event in sorted(every, key=lambda event: event.position):
             spans.append(
@@ -131,22 +143,6 @@ class _Maker:
             if address in self._known:
                 return self._known[address].identity
         return self._root.identity
-
-    def _made_root(self) -> ExportSpan:
-        trace, began = self._trace, self._trace.wall(0)
-        program = str(trace.header.get("program") or "run")
-        about: Attributes = {
-            names.OPERATION: names.INVOKE,
-            names.RUN: trace.path.stem,
-            names.STATE: trace.reason or trace.state,
-            names.WORKFLOW: program,
-        }
-        if self._inference:
-            about[names.KIND] = names.CHAIN
-        own, name = self._identity("run", ""), f"run {program}"
-        span = ExportSpan(own, None, name, "internal", began, began, about, whole=False)
-        self._fail(span, trace.error)
-        return span
 
     def _scope(self, scope: Scope) -> ExportSpan:
         at = self._trace.wall(scope.at, scope.incarnation)

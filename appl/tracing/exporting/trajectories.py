@@ -95,7 +95,11 @@ def row_lines(trace: Trace) -> Iterator[str]:
 
 def tree_lines(trace: Trace) -> Iterator[str]:
     """The lines of the tree: a header, nodes after their parents, answers, calls without ids."""
-    root, ends, others = _Node(None, []), list[tuple[Trajectory, _Node]](), list[WithoutIds]()
+    root, ends, others = (
+        _TreeNode(None, []),
+        list[tuple[Trajectory, _TreeNode]](),
+        list[WithoutIds](),
+    )
     for found in trajectories(trace):
         if isinstance(found, Trajectory):
             ends.append((found, root.add(found.input_ids)))
@@ -157,23 +161,23 @@ def _row(told: dict[str, Any], nodes: Sequence[tuple[int | None, list[int]]]) ->
     )
 
 
-class _Node:
+class _TreeNode:
     """Some ids that follow those of a parent; no two nodes below one begin with the same id."""
 
     __slots__ = ("children", "ids", "number", "parent")
 
-    def __init__(self, parent: _Node | None, ids: list[int]) -> None:
+    def __init__(self, parent: _TreeNode | None, ids: list[int]) -> None:
         self.parent, self.ids = parent, ids
-        self.children: dict[int, _Node] = {}
+        self.children: dict[int, _TreeNode] = {}
         self.number = 0
 
-    def add(self, ids: list[int]) -> _Node:
+    def add(self, ids: list[int]) -> _TreeNode:
         """The node where *ids*, from here on, end; nodes are made and cut for it."""
         node, at = self, 0
         while at < len(ids):
             child = node.children.get(ids[at])
             if child is None:
-                child = node.children[ids[at]] = _Node(node, ids[at:])
+                child = node.children[ids[at]] = _TreeNode(node, ids[at:])
                 return child
             size = len(child.ids)
             if child.ids != ids[at : at + size]:
@@ -182,16 +186,16 @@ class _Node:
             node, at = child, at + size
         return node
 
-    def cut(self, size: int) -> _Node:
+    def cut(self, size: int) -> _TreeNode:
         """Have a new node hold the first *size* ids of this one, which comes below it."""
         assert self.parent is not None
-        upper = _Node(self.parent, self.ids[:size])
+        upper = _TreeNode(self.parent, self.ids[:size])
         self.parent.children[upper.ids[0]] = upper
         self.parent, self.ids = upper, self.ids[size:]
         upper.children[self.ids[0]] = self
         return upper
 
-    def below(self) -> Iterator[_Node]:
+    def below(self) -> Iterator[_TreeNode]:
         """This node and all below it, each after its parent."""
         waiting = [self]
         while waiting:
@@ -201,7 +205,7 @@ class _Node:
 
 
 def _common(ids: list[int], others: list[int], at: int) -> int:
-    """How many of *ids* stand in *others* from *at* on."""
+    """The number of first *ids* that stand in *others* from *at* on."""
     pairs = zip(ids, others[at : at + len(ids)], strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(ids), len(others) - at))
 
@@ -221,7 +225,9 @@ class _Prompts:
             if known is not None:
                 whole = known
                 break
-            before, *ids = unpack_ids(_piece(process, number))
+            before, *ids = unpack_ids(
+                b"".join(process.stored.record(place).data for place in process.pieces[number])
+            )
             if before >= number:
                 raise ValueError(f"piece {number} follows piece {before}")
             pieces.append((number, ids))
@@ -239,10 +245,6 @@ class _Prompts:
 
 
 _PROMPTS = 256
-
-
-def _piece(process: ProcessRecords, number: int) -> bytes:
-    return b"".join(process.stored.record(place).data for place in process.pieces[number])
 
 
 def _of_call(call: StoredCall, prompts: _Prompts) -> Iterator[Trajectory | WithoutIds]:

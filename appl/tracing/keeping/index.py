@@ -53,7 +53,11 @@ def rows(home: Path) -> list[RunRow]:
             stamp = _stamp(path)
             if stamp is None:
                 continue
-            row = _revived(stored_rows.get(place), stamp, path)
+            row, stored = None, stored_rows.get(place)
+            if stored is not None and stored[0] == stamp:
+                with contextlib.suppress(ValueError, RecursionError):
+                    data = json.loads(stored[1])
+                    row = RunRow.from_data(path, data) if isinstance(data, dict) else None
             if row is None:
                 row = row_of(path, foreign)
                 if row.state not in _CHANGING and _stamp(path) == stamp:
@@ -78,18 +82,6 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return facts.st_size, facts.st_mtime_ns, facts.st_ino
 
 
-def _revived(
-    stored: tuple[tuple[int, int, int], str] | None, stamp: tuple[int, int, int], path: Path
-) -> RunRow | None:
-    if stored is None or stored[0] != stamp:
-        return None
-    try:
-        data = json.loads(stored[1])
-        return RunRow.from_data(path, data) if isinstance(data, dict) else None
-    except (ValueError, RecursionError):
-        return None
-
-
 def _opened(home: Path, stack: contextlib.ExitStack) -> sqlite3.Connection | None:
     """Opens the index, made anew if it is damaged; ``None`` if it cannot be opened or made."""
     import sqlite3 as sqlite  # only a run that keeps answers or an index in a file needs it
@@ -111,7 +103,11 @@ def _opened(home: Path, stack: contextlib.ExitStack) -> sqlite3.Connection | Non
 
 def _connect(sqlite: ModuleType, path: Path) -> sqlite3.Connection:
     """Opens the index. Raises ``sqlite3.Error`` or ``OSError`` unless it has this version."""
-    _make_private(path)
+    make_folder(path.parent)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError("it is not a regular file")
     connection: sqlite3.Connection = sqlite.connect(path, timeout=_BUSY_S, isolation_level=None)
     try:
         connection.execute("PRAGMA secure_delete=ON")
@@ -133,15 +129,6 @@ def _connect(sqlite: ModuleType, path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _make_private(path: Path) -> None:
-    """Create the file for the user alone. Raises ``OSError`` if it is not a regular file."""
-    make_folder(path.parent)
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    if not stat.S_ISREG(os.lstat(path).st_mode):
-        raise OSError("it is not a regular file")
 
 
 def _put_aside(path: Path) -> bool:

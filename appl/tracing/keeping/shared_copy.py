@@ -52,8 +52,15 @@ def share(
     texts stay as *redact* leaves them, without this environment's secrets and likely keys. Raises
     ``TraceError``, and then *target* does not exist.
     """
-    hook = _cleaner(redact) if content else None
-    veil = Veil(SHARED, RunKey(secrets.token_bytes(32)), hook)  # nobody has that key
+    masker = Masker()
+
+    def cleaned(message: Message) -> Message:
+        redacted = message if redact is None else redact(message)
+        text = masker.text(redacted.content, [])
+        return replace(redacted, content=without_likely_keys(text, "[key]"))
+
+    key = RunKey(secrets.token_bytes(32))  # nobody has it
+    veil = Veil(SHARED, key, cleaned if content else None)
     with regular_file(source) as reading:
         fd = store.create(target)
         try:
@@ -86,18 +93,6 @@ def _copy(reading: BinaryIO, file: BinaryIO, veil: Veil, content: bool) -> None:
             raise TraceCorrupt(f"block {scan.blocks} is not valid: {error!r}") from None
 
 
-def _cleaner(redact: Redact | None) -> Redact:
-    """Applies the user's hook, and then masks secrets and likely keys."""
-    masker = Masker()
-
-    def cleaned(message: Message) -> Message:
-        redacted = message if redact is None else redact(message)
-        text = masker.text(redacted.content, [])
-        return replace(redacted, content=without_likely_keys(text, "[key]"))
-
-    return cleaned
-
-
 def _harmless(raw: bytes, content: bool) -> Iterator[object]:
     """The records that may be shared, reduced to their harmless fields."""
     one = DecodingAllowance(of_file(len(raw)))
@@ -110,25 +105,21 @@ def _harmless(raw: bytes, content: bool) -> Iterator[object]:
             _, names, fields = fields
         if fields[0] in _LEFT_OUT:
             continue
-        cleaned = _cleaned(fields, content)
+        # The filter refuses a record that the table does not know.
+        kind, cleaned = table.KINDS.get(fields[0]), fields
+        if kind is not None and len(fields) <= len(kind._fields):
+            record = table.as_record(fields)
+            if isinstance(record, MessageRecord) and record.more and not content:
+                record.more.pop("name", None)
+            changed = {
+                name: _CLEANED[held](getattr(record, name))
+                for name, held in table.CONTENTS[kind].items()
+                if held in _CLEANED
+            }
+            cleaned = table.stored(record._replace(**changed))
         # a variable's name says something about its owner
         reasons = [name if name in (REDACTED, "redact") else "secret" for name in names]
         yield (MASKED, reasons, cleaned) if names else cleaned
-
-
-def _cleaned(fields: list[Any], content: bool) -> object:
-    """The harmless part of a record; the filter refuses one that the table does not know."""
-    kind = table.KINDS.get(fields[0])
-    if kind is None or len(fields) > len(kind._fields):
-        return fields
-    record = table.as_record(fields)
-    if isinstance(record, MessageRecord) and record.more and not content:
-        record.more.pop("name", None)
-    declared = table.CONTENTS[kind].items()
-    changed = {
-        name: _CLEANED[held](getattr(record, name)) for name, held in declared if held in _CLEANED
-    }
-    return table.stored(record._replace(**changed))
 
 
 def _facts(facts: object) -> object:

@@ -134,7 +134,19 @@ def verify(path: Path, home: Path | None = None) -> Verdict:
 def _judge(trace: Trace, verdict: Verdict) -> None:
     verdict.records, verdict.calls = trace.records, len(trace.calls)
     verdict.state, verdict.reason = trace.state, trace.reason if trace.state == "finished" else ""
-    problems = [*_contents(trace, verdict), *_edges(trace)]
+    problems: list[str] = []
+    digests: dict[Messages, bytes] = {}
+    for call in trace.every_call():
+        if call.masked or trace.private:
+            verdict.masked += 1
+        elif call.started is not None:
+            prompt_digest = b"" if call.messages is None else _digest(call.messages, digests)
+            verdict.digests += 1
+            if digest_of(prompt_digest, call.model, call.sampling) != call.content:
+                problems.append(
+                    f"{call.address}: its prompt or parameters are not what their digest says"
+                )
+    problems += _edges(trace)
     verdict.wrong += problems[:_SHOWN]
     if len(problems) > _SHOWN:
         verdict.wrong.append(f"and {len(problems) - _SHOWN} more")
@@ -144,19 +156,6 @@ def _judge(trace: Trace, verdict: Verdict) -> None:
         ended = all(call.outcome is not None for call in trace.calls)
         over = trace.state == "finished" and trace.reason != "interrupted"
         verdict.replay = "whole" if over and ended else "prefix"
-
-
-def _contents(trace: Trace, verdict: Verdict) -> Iterator[str]:
-    """Yields a complaint for each call whose content does not match its digest."""
-    digests: dict[Messages, bytes] = {}
-    for call in trace.every_call():
-        if call.masked or trace.private:
-            verdict.masked += 1
-        elif call.started is not None:
-            prompt_digest = b"" if call.messages is None else _digest(call.messages, digests)
-            verdict.digests += 1
-            if digest_of(prompt_digest, call.model, call.sampling) != call.content:
-                yield f"{call.address}: its prompt or parameters are not what their digest says"
 
 
 def _digest(chain: Messages, digests: dict[Messages, bytes]) -> bytes:

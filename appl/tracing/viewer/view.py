@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -79,9 +80,9 @@ class View:
             "messages": lambda parameters: self.texts.messages(_numbers(parameters, "ids")),
             "search": self._found,
         }
-        takers = {
+        takers: dict[str, Callable[[], Callable[[], object]]] = {
             "prefixes": self._prefixes.taken,
-            "critical": self._critical,
+            "critical": lambda: partial(critical, Steps(self.trace), self.rows),
             "costs": self._costs,
             "evaluations": self._evaluations,
         }
@@ -137,18 +138,15 @@ class View:
         """Read on before *name* is made; of a long run, the rows read so far are sent first."""
         if self._following.behind:
             if name == "rows" and not self.rows.news(_number(parameters, "since")):
-                self._read_piece()
+                # For the usual time, or until a reader waits for a call's texts.
+                until = time.monotonic() + self._patience
+                while True:
+                    self.read(min(_PIECE, self._patience))
+                    is_done = self._damage or not self._following.behind
+                    if is_done or self._awaited or time.monotonic() >= until:
+                        return
         elif time.monotonic() - self._read >= _FRESH:
             self.read(self._patience)
-
-    def _read_piece(self) -> None:
-        """Read on for the usual time, or until a reader waits for a call's texts."""
-        until = time.monotonic() + self._patience
-        while True:
-            self.read(min(_PIECE, self._patience))
-            is_done = self._damage or not self._following.behind
-            if is_done or self._awaited or time.monotonic() >= until:
-                return
 
     def read(self, patience: float = math.inf) -> None:
         """Read on for about *patience* seconds, or to the end of the file."""
@@ -204,10 +202,6 @@ class View:
         return trace.failure_counts().words(
             trace.state == "finished" and trace.reason == "finished"
         )
-
-    def _critical(self) -> Callable[[], object]:
-        steps = Steps(self.trace)
-        return lambda: critical(steps, self.rows)
 
     def _costs(self) -> Callable[[], object]:
         return costs.of(self.trace).as_data

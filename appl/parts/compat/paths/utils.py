@@ -20,21 +20,19 @@ def get_num_tokens(
     """The number of tokens of *prompt* for a model of OpenAI; about, without tiktoken."""
     text = str(prompt)
     try:
-        return len(_encoding(model_name, encoding_name).encode(text))
+        import tiktoken  # only programs for APPL 0.2 that count tokens need it
+
+        if encoding_name is not None:
+            encoding = tiktoken.get_encoding(encoding_name)
+        else:
+            try:
+                encoding = tiktoken.encoding_for_model(model_name or _DEFAULT)
+            except KeyError:  # a model of others
+                encoding = tiktoken.encoding_for_model(_DEFAULT)
+        return len(encoding.encode(text))
     except Exception:  # it is not installed, or cannot fetch its tables
         told_once("get_num_tokens() without tiktoken", "g.usage.prompt_tokens, or install tiktoken")
         return -(-len(text) // _CHARACTERS)
-
-
-def _encoding(model_name: str | None, encoding_name: str | None) -> Any:
-    import tiktoken  # only programs for APPL 0.2 that count tokens need it
-
-    if encoding_name is not None:
-        return tiktoken.get_encoding(encoding_name)
-    try:
-        return tiktoken.encoding_for_model(model_name or _DEFAULT)
-    except KeyError:  # a model of others
-        return tiktoken.encoding_for_model(_DEFAULT)
 
 
 def namespace_to_dict(namespace: Namespace) -> dict[str, Any]:
