@@ -160,20 +160,16 @@ class FairOrder(PlainOrder):
         if self._alone is not None:
             alone, self._alone = self._alone, None
             return alone
-        group = self._first()
+        while True:  # the group that is due first; programs served meanwhile are due later
+            priority, due, number, group = self._line[0]
+            if self._due(group) <= due:
+                break
+            heapreplace(self._line, (priority, self._due(group), number, group))
         call = group.calls.popleft()
         if not group.calls:
             heappop(self._line)
             del self._groups[group.key]
         return call
-
-    def _first(self) -> _Group:
-        """The group that is due first; those whose programs were served meanwhile are due later."""
-        while True:
-            priority, due, number, group = self._line[0]
-            if self._due(group) <= due:
-                return group
-            heapreplace(self._line, (priority, self._due(group), number, group))
 
     def over(self, call: Call, since: float) -> None:
         """Count the time for the program of *call*, if others had to wait for it."""

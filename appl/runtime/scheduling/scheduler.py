@@ -62,7 +62,7 @@ class Scheduler:
     def dispatcher(self) -> Dispatcher:
         """Sends the calls; made with the first of them, as a replay sends none."""
         dispatcher = self._make()
-        dispatcher.on_room = self._has_room
+        dispatcher.on_room = self.look
         return dispatcher
 
     @cached_property
@@ -132,9 +132,6 @@ class Scheduler:
         task = loop.create_task(self._work(), context=contextvars.Context())
         self.tasks[task] = None
         return True
-
-    def _has_room(self) -> None:
-        self.look()
 
     async def _work(self) -> None:
         self._starting, order = False, self.order
