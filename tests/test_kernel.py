@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tokenize
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,15 +64,57 @@ def test_a_program_is_recorded_replayed_and_resumed_without_any_part(tmp_path: P
     assert done.returncode == 0, done.stderr
 
 
-def test_the_rooms_of_the_kernel_are_those_that_the_page_names(tmp_path: Path) -> None:
-    page = (SOURCES / "ARCHITECTURE.md").read_text("utf-8")
-    table = page.partition("## The kernel")[2].partition("\n## ")[0]
-    named = set(re.findall(r"`(appl/[\w/]*)(?:`|errors\.py`)", table))
+def kernel_files(folder: Path) -> list[Path]:
+    """The files of the modules that load where the program is recorded, replayed and resumed."""
     found = "import sys; print(*(n for n, m in sys.modules.items() if n.split('.')[0] == 'appl'))"
     code = f"exec(open({str(KERNEL / 'check.py')!r}).read()); {found}"
-    done = run(tmp_path, "-c", code, without=PARTS)
-    files = [Path(find_spec(name).origin or "") for name in done.stdout.split()]
+    done = run(folder, "-c", code, without=PARTS)
+    assert done.returncode == 0, done.stderr
+    return [Path(find_spec(name).origin or "") for name in done.stdout.split()]
+
+
+def section() -> str:
+    """What the page on the architecture says of the kernel."""
+    page = (SOURCES / "ARCHITECTURE.md").read_text("utf-8")
+    return page.partition("## The kernel")[2].partition("\n## ")[0]
+
+
+def code_lines(source: str) -> int:
+    """The number of lines of *source* without blank ones, comments and docstrings."""
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            text = node.body[0]
+            documented.update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines - documented)
+
+
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+NO_CODE = (
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+)
+
+
+def test_the_rooms_of_the_kernel_are_those_that_the_page_names(tmp_path: Path) -> None:
+    named = set(re.findall(r"`(appl/[\w/]*)(?:`|errors\.py`)", section()))
+    files = kernel_files(tmp_path)
     assert named == {f"{each.parent.relative_to(SOURCES)}/" for each in files}
+
+
+def test_the_kernel_has_no_more_lines_of_code_than_the_page_says(tmp_path: Path) -> None:
+    bound = re.search(r"([\d,]+) lines of code", section())
+    assert bound is not None
+    count = sum(code_lines(each.read_text("utf-8")) for each in kernel_files(tmp_path))
+    assert count <= int(bound[1].replace(",", "")), count
 
 
 def test_every_part_is_in_this_package() -> None:

@@ -195,7 +195,7 @@ class Session:
         finally:
             late = {}
             if self.late is not None:
-                self.late.close()  # no more are made
+                self.late.place = None  # the run is over, and let go
                 late = self.late.instances
             for backend in (self.backend, *self.others.values(), *late.values()):
                 close_backend(backend)
@@ -317,7 +317,8 @@ def make_session(
         from appl.session.shared_budget import join  # only a program with a budget needs it
 
         join(run)
-    late.serve(run.outside.world, backend, partial(_placed, scheduled, run, batched))
+    late.world, late.own = run.outside.world, backend
+    late.place = partial(_placed, scheduled, run, batched)
     if any(model.within is not None for model in (*config.models.values(), choice.placed) if model):
         from appl.session.forecast import forecast_for  # few runs have a deadline
 

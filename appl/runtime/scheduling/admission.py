@@ -42,7 +42,7 @@ class Admission:
         retries: Retries,
         budgets: Budgets,
         meter: Callable[[], Meter],
-        on_room: Callable[[], None],
+        on_room: Callable[[], object],
     ) -> None:
         self._traffic, self._connecting, self._retries = traffic, connecting, retries
         self._budgets, self._meter = budgets, meter

@@ -108,7 +108,7 @@ class Dispatcher:
         self._brought = (backend.prices if offers(backend, Pricing) else None) or {}
         self._has_prices = bool(policy.prices) or bool(self._brought)
         self.budgets = budgets or Budgets()
-        self.on_room: Callable[[], None] = nobody_waits
+        self.on_room: Callable[[], object] = nobody_waits
         self._admission: Admission | None = None
         traffic.join(self)
         deadlines = policy.deadlines

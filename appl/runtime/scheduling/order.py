@@ -37,6 +37,13 @@ class CallQueue(Protocol):
     async def connected(self) -> None:
         """Wait until the backend was connected with, or could not be."""
 
+    def attach(self, is_busy: Callable[[], bool], close: Callable[[], object]) -> None:
+        """Note what an order adds to the run: *close* is called when the run is over.
+
+        *is_busy* tells whether calls that it was given will soon be looked at, with nothing else
+        to happen.
+        """
+
 
 class Order(Protocol):
     """The calls of a run that are ready, and which of them goes next; on the I/O loop.
@@ -47,10 +54,6 @@ class Order(Protocol):
     @property
     def size(self) -> int:
         """The number of calls that ``take`` may give now."""
-
-    @property
-    def busy(self) -> bool:
-        """True if calls that were added will soon be looked at, with nothing else to happen."""
 
     def add(self, call: Call) -> None:
         """Note that *call* is ready. If it may go only later, ``look`` of the queue is called."""
@@ -64,14 +67,9 @@ class Order(Protocol):
     def waiting(self) -> Iterator[tuple[Call, Why | None]]:
         """The calls that wait, the next one first; with the reason for those that may not go."""
 
-    def close(self) -> None:
-        """Let go of everything, as the run is over."""
-
 
 class PlainOrder:
     """The base of orders that know nothing of servers: every call may go."""
-
-    busy = False
 
     def over(self, call: Call, since: float) -> None:
         """It makes no difference."""
@@ -83,9 +81,6 @@ class PlainOrder:
     def waiting(self) -> Iterator[tuple[Call, Why | None]]:
         """The calls that wait, the next one first."""
         return zip(self, repeat(None))
-
-    def close(self) -> None:
-        """It holds nothing but the calls that wait."""
 
 
 class Fifo(PlainOrder):
@@ -165,20 +160,16 @@ class FairOrder(PlainOrder):
         if self._alone is not None:
             alone, self._alone = self._alone, None
             return alone
-        group = self._first()
+        while True:  # the group that is due first; programs served meanwhile are due later
+            priority, due, number, group = self._line[0]
+            if self._due(group) <= due:
+                break
+            heapreplace(self._line, (priority, self._due(group), number, group))
         call = group.calls.popleft()
         if not group.calls:
             heappop(self._line)
             del self._groups[group.key]
         return call
-
-    def _first(self) -> _Group:
-        """The group that is due first; those whose programs were served meanwhile are due later."""
-        while True:
-            priority, due, number, group = self._line[0]
-            if self._due(group) <= due:
-                return group
-            heapreplace(self._line, (priority, self._due(group), number, group))
 
     def over(self, call: Call, since: float) -> None:
         """Count the time for the program of *call*, if others had to wait for it."""

@@ -158,16 +158,12 @@ class ReuseOrder:
         self._released: deque[Call] = deque()
         self._leading: dict[int, list[_Prompt]] = {}
         self._leaders: dict[Call, _Prompt] = {}
+        queue.attach(lambda: bool(self._new) and queue.policy.clock is None, self.close)
 
     @property
     def size(self) -> int:
         """The number of calls that may go now."""
         return self._plain.size + len(self._released)
-
-    @property
-    def busy(self) -> bool:
-        """True if calls will soon be looked at, without a test moving its clock."""
-        return bool(self._new) and self._queue.policy.clock is None
 
     def add(self, call: Call) -> None:
         """Note that *call* is ready."""
@@ -245,7 +241,6 @@ class ReuseOrder:
 
     def close(self) -> None:
         """Let go of everything, as the run is over."""
-        self._plain.close()
         if self._timer is not None:
             self._timer.cancel()
         for those in (self._new, self._prompts, self._released, self._leading, self._leaders):

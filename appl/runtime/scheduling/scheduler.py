@@ -51,6 +51,8 @@ class Scheduler:
         self.paused = False
         self.workers = 0
         self._starting = False
+        self._is_order_busy: Callable[[], bool] | None = None
+        self._close_order: Callable[[], object] | None = None
         self.coming = Counter[str]()
         self.incomplete = IncompleteCalls(self.coming)
         self.tasks: dict[asyncio.Task[None], Call | None] = {}
@@ -60,7 +62,7 @@ class Scheduler:
     def dispatcher(self) -> Dispatcher:
         """Sends the calls; made with the first of them, as a replay sends none."""
         dispatcher = self._make()
-        dispatcher.on_room = self._has_room
+        dispatcher.on_room = self.look
         return dispatcher
 
     @cached_property
@@ -71,11 +73,16 @@ class Scheduler:
     @property
     def busy(self) -> bool:
         """True if a call is on its way to the backend."""
-        return self._starting or ("order" in vars(self) and self.order.busy)
+        is_order_busy = self._is_order_busy  # once: the I/O loop may take it away meanwhile
+        return self._starting or (is_order_busy is not None and is_order_busy())
 
     async def connected(self) -> None:
         """Wait until the backend was connected with, or could not be."""
         await self.dispatcher.probed()
+
+    def attach(self, is_busy: Callable[[], bool], close: Callable[[], object]) -> None:
+        """Note what the order adds to the run: see ``CallQueue.attach``."""
+        self._is_order_busy, self._close_order = is_busy, close
 
     def admit(self, call: Call) -> None:
         """Take a call from its program: it is ready, or waits for a part of its prompt."""
@@ -125,9 +132,6 @@ class Scheduler:
         task = loop.create_task(self._work(), context=contextvars.Context())
         self.tasks[task] = None
         return True
-
-    def _has_room(self) -> None:
-        self.look()
 
     async def _work(self) -> None:
         self._starting, order = False, self.order
@@ -195,8 +199,10 @@ class Scheduler:
 
     def _close(self) -> None:
         """Let go of the order; on the I/O loop, where the rest of this runs."""
-        order, self.order = self.order, Fifo()
-        order.close()
+        self.order, close = Fifo(), self._close_order
+        self._is_order_busy = self._close_order = None
+        if close is not None:
+            close()
 
     def resize(self, most: int) -> dict[str, int]:
         """Allow *most* attempts at once; returns the number by backend."""

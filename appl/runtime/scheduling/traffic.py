@@ -116,9 +116,15 @@ class Slots:
 
     def answered(self, epoch: int) -> None:
         """Give back the slot of an attempt that began in *epoch* and was answered."""
-        # It says something of the limit only if all slots were taken, under the present limit.
-        if self.size is not None and epoch == self.epoch and self.in_use >= int(self.size):
-            self._grow(self.size)
+        # It says something of the limit only if all slots were taken, under the present limit: so
+        # many at once were borne, and the limit rises.
+        size = self.size
+        if size is not None and epoch == self.epoch and self.in_use >= int(size):
+            raised = size + (1 if self._doubling else 1 / size)
+            self.size = raised if self.most is None else min(raised, self.most)
+            if int(self.size) > int(size):
+                self._let_in()
+                self._on_room()
         self.in_use -= 1
         if self._waiting or self._refused:
             self._let_in()
@@ -128,15 +134,6 @@ class Slots:
         self.in_use -= 1
         if self._waiting or self._refused:
             self._let_in()
-
-    def _grow(self, size: float) -> None:
-        """Raise the limit, which was *size*: so many at once were borne."""
-        self.size = size + (1 if self._doubling else 1 / size)
-        if self.most is not None:
-            self.size = min(self.size, self.most)
-        if int(self.size) > int(size):
-            self._let_in()
-            self._on_room()
 
     def busy(self, epoch: int) -> None:
         """Note that an attempt that began in *epoch* was turned away."""

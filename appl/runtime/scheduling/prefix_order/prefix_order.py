@@ -87,6 +87,7 @@ class PrefixOrder:
         self._answered_alone: ReferenceType[Call] | None = None
         self._reads_graphs = self._is_blocked = False
         self._timer: Timer | None = None
+        queue.attach(lambda: self.busy, self.close)
 
     @property
     def size(self) -> int:
