@@ -17,13 +17,13 @@ import numpy as np
 import safetensors
 from numpy.typing import NDArray
 
-from appl_backends.embedded.products import Product, blocks_of, multiplied, rows_for
+from appl_backends.embedded.products import Product, blocks_of, multiplied, rows_for, small_products
 
 if TYPE_CHECKING:
     from appl_backends.embedded.adapters import Adapter
 
 F32 = NDArray[np.float32]
-TILE, WINDOW = 64, 128
+TILE, WINDOW, FEW_SCORES = 64, 128, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,9 @@ class _Space:
             "act": s.ffn,
             "delta": s.hidden,
         }
-        wide = {name: np.zeros((rows_for(size), width), np.float32) for name, width in sizes.items()}
+        wide = {
+            name: np.zeros((rows_for(size), width), np.float32) for name, width in sizes.items()
+        }
         self.to_qkv = Product(wide["h"], wide["qkv"])
         self.to_out = Product(wide["mixed"], wide["delta"])
         self.to_gate_up = Product(wide["h"], wide["gate_up"])
@@ -358,7 +360,10 @@ class _Attention:
         self.rows = [_Views(model.shape, span) for span in spans[:singles]]
         self.slots = _slots(spans[:singles])
         self.scores, self.weights = self._score_arrays()
-        self.longs = list(_placed(spans[singles:], singles))
+        placed = list(_placed(spans[singles:], singles))
+        few = FEW_SCORES // model.shape.groups
+        self.shorts = [_Short(model, space, *one) for one in placed if len(one[0].tokens) <= few]
+        self.longs = [one for one in placed if len(one[0].tokens) > few]
 
     def _score_arrays(self) -> tuple[F32, F32]:
         """Scores of the single tokens, minus infinity where a row is shorter than the longest."""
@@ -378,6 +383,8 @@ class _Attention:
         """Store this layer's keys and values, and write the mixed values to the workspace."""
         if self.rows:
             self._attend_singles(layer)
+        for short in self.shorts:
+            short.attend(layer)
         for span, start, at in self.longs:
             self._attend_long(layer, span, start, at)
 
@@ -399,7 +406,7 @@ class _Attention:
         kv[:, start:end] = self.space.kv[here].transpose(1, 0, 2)
         q = self.space.q[here].transpose(1, 2, 0, 3).reshape(s.kv_heads, -1, s.head_dim)
         scores = np.empty((*q.shape[:2], -(-end // WINDOW) * WINDOW), np.float32)
-        np.matmul(q, kv[: s.kv_heads, :end].transpose(0, 2, 1), out=scores[..., :end])
+        np.matmul(q, kv[: s.kv_heads, :end].swapaxes(1, 2), out=scores[..., :end])
         scores[..., end:] = -np.inf
         shaped = scores.reshape(s.kv_heads, s.groups, count, -1)[..., start:end]
         np.add(shaped, self.model.causal(count), out=shaped)
@@ -425,6 +432,66 @@ def _mix(scores: F32, values: F32) -> F32:
         total += np.add.reduce(scores[..., start : start + WINDOW], axis=-1, keepdims=True)
     mixed /= total
     return mixed
+
+
+class _Short:
+    """Attention of a span of few tokens, with its views and scratch arrays made for all layers."""
+
+    __slots__ = (
+        "bias",
+        "fresh",
+        "heads",
+        "keys",
+        "mixed",
+        "products",
+        "queries",
+        "scores",
+        "shaped",
+        "slots",
+        "sources",
+        "turned",
+        "values",
+    )
+
+    def __init__(self, model: Llama, space: _Space, span: TokenSpan, start: int, at: int) -> None:
+        s, count = model.shape, len(span.tokens)
+        here, end, kv = slice(at, at + count), start + count, span.row.kv
+        self.slots, self.fresh = list(kv[:, :, start:end]), space.kv[here].swapaxes(0, 1)
+        self.keys, self.values = list(kv[:, : s.kv_heads, :end]), list(kv[:, s.kv_heads :, :end])
+        self.heads = space.heads[here].transpose(1, 2, 0, 3)
+        self.scores: F32 = np.empty((s.kv_heads, s.groups * count, end), np.float32)
+        self.shaped = self.scores.reshape(s.kv_heads, s.groups, count, end)
+        self.mixed: F32 = np.empty((s.kv_heads, s.groups, count, s.head_dim), np.float32)
+        self.bias: F32 = np.zeros((count, end), np.float32)
+        self.bias[:, start:] = model.causal(count)
+        self.turned = small_products()
+        if self.turned:  # keys times queries: no small kernel takes the other order
+            self.queries: F32 = np.empty((s.kv_heads, s.head_dim, s.groups, count), np.float32)
+            self.sources = space.q[here].transpose(1, 3, 2, 0)
+            self.products: F32 = np.empty((s.kv_heads, end, s.groups * count), np.float32)
+        else:
+            self.queries = np.empty((s.kv_heads, s.groups, count, s.head_dim), np.float32)
+            self.sources = space.q[here].transpose(1, 2, 0, 3)
+            self.products = self.scores
+
+    def attend(self, layer: int) -> None:
+        """Store the keys and values of *layer*, and write the mixed values to the workspace."""
+        shaped, heads = self.shaped, len(self.scores)
+        self.slots[layer][...] = self.fresh
+        np.copyto(self.queries, self.sources)
+        if self.turned:
+            queries = self.queries.reshape(heads, -1, self.scores.shape[1])
+            np.matmul(self.keys[layer], queries, self.products)
+            turned = self.products.swapaxes(1, 2).reshape(shaped.shape)
+            np.add(turned, self.bias, shaped)
+        else:
+            queries = self.queries.reshape(heads, self.scores.shape[1], -1)
+            np.matmul(queries, self.keys[layer].swapaxes(1, 2), self.products)
+            np.add(shaped, self.bias, shaped)
+        np.subtract(shaped, np.maximum.reduce(shaped, axis=-1, keepdims=True), shaped)
+        np.exp(shaped, shaped)
+        np.matmul(self.scores, self.values[layer], self.mixed.reshape(*self.scores.shape[:2], -1))
+        np.divide(self.mixed, np.add.reduce(shaped, axis=-1, keepdims=True), self.heads)
 
 
 class _Views:

@@ -52,9 +52,9 @@ def blocks_of(weight: F32) -> F32:
 def rows_for(count: int) -> int:
     """The rows that arrays should have for products of *count* rows; the others are zero.
 
-    A product of two rows is faster than one of a single row, for which there is no small kernel.
+    Products of two and of four rows are faster than those of one and of three.
     """
-    return 2 if count == 1 and small_products() else count
+    return count + 1 if count in {1, 3} and small_products() else count
 
 
 class Product:
@@ -76,8 +76,8 @@ class Product:
                 shaped.transpose(2, 0, 1, 3),
             )
         if whole < count:
-            shaped = target[whole:].reshape(count - whole, blocks, columns)
-            self._rest = source[whole:], shaped.swapaxes(0, 1)
+            rest = target[whole:].reshape(count - whole, blocks, columns)
+            self._rest = source[whole:], rest.swapaxes(0, 1)
 
     def compute(self, blocks: F32) -> None:
         """Multiply with the matrix that *blocks* are (see ``blocks_of``)."""
