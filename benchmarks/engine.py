@@ -16,6 +16,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from appl_backends.embedded import WEIGHTS
 from appl_backends.embedded.blas_threads import BlasThreads
 from appl_backends.embedded.engine import BatchEngine
 from appl_backends.embedded.model import Llama
+from appl_backends.embedded.products import Product, rows_for
 from appl_backends.embedded.radix import RadixCache
 from appl_backends.embedded.sampler import Draw
 from appl_backends.embedded.task import EngineTask
@@ -60,19 +62,22 @@ def products(model: Llama, batch: int) -> Callable[[], None]:
         array(batch, s.kv_heads, s.groups, CONTEXT),
     )
     mixed = np.empty_like(q)
-    pairs: list[list[np.ndarray]] = []
+
+    def weighted(blocks: np.ndarray) -> Callable[[], object]:
+        source = array(rows_for(batch), blocks.shape[1])
+        target = np.empty((len(source), blocks.shape[0] * blocks.shape[2]), np.float32)
+        return partial(Product(source, target).compute, blocks)
+
+    steps: list[Callable[[], object]] = []
     for layer, k, v in zip(model.layers, keys, values, strict=True):
-        pairs += [[array(batch, len(layer.qkv)), layer.qkv], [q, k, scores], [scores, v, mixed]]
-        for w in (layer.out, layer.gate_up, layer.down):
-            pairs.append([array(batch, len(w)), w])
-    pairs.append([array(batch, s.hidden), model.head])
-    for pair in pairs:
-        if len(pair) == 2:
-            pair.append(np.empty((batch, pair[1].shape[1]), np.float32))
+        steps += [weighted(layer.qkv), partial(np.matmul, q, k, out=scores)]
+        steps += [partial(np.matmul, scores, v, out=mixed), weighted(layer.out)]
+        steps += [weighted(layer.gate_up), weighted(layer.down)]
+    steps.append(weighted(model.head))
 
     def run() -> None:
-        for left, right, out in pairs:
-            np.matmul(left, right, out=out)
+        for step in steps:
+            step()
 
     return run
 

@@ -11,7 +11,17 @@ import pytest
 from appl.backend import Draft, Request, Response, Sample, Sampling
 from appl.prompt import Messages, UserMessage
 from appl_backends.embedded import WEIGHTS, Embedded
-from appl_backends.embedded.drafts import FOREIGN, LONGEST, OWN, DraftCursor, DraftPace, Drafts
+from appl_backends.embedded.drafts import (
+    CREDIT,
+    DEBT,
+    FOREIGN,
+    LONGEST,
+    OWN,
+    DraftCursor,
+    DraftPace,
+    Drafts,
+    passes,
+)
 from appl_backends.embedded.engine import BatchEngine
 from appl_backends.embedded.sampler import Draw
 from appl_backends.embedded.task import EngineTask
@@ -157,6 +167,13 @@ def test_what_was_tried_in_vain_is_not_published(make_engine: MakeEngine) -> Non
 # -- lengths
 
 
+@pytest.fixture(params=[True, False])
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both prices of a pass over several tokens, whatever the processor of this machine is."""
+    monkeypatch.setattr("appl_backends.embedded.drafts.small_products", lambda: bool(request.param))
+
+
+@pytest.mark.usefixtures("small")
 def test_lengths_double_and_halve_and_rest_after_two_refusals() -> None:
     pace = DraftPace.of(own=True)
     assert (pace.length, pace.wait) == (OWN, 1)
@@ -164,13 +181,39 @@ def test_lengths_double_and_halve_and_rest_after_two_refusals() -> None:
     assert (pace.length, pace.wait) == (LONGEST, 0)
     pace.judge(LONGEST, 20)
     assert (pace.length, pace.wait) == (OWN, 0)
+
+    pace = DraftPace.of(own=True)
     pace.judge(OWN, 0)
-    pace.judge(OWN // 2, 1)
-    assert (pace.length, pace.wait) == (FOREIGN, 8)
+    assert (pace.length, pace.wait) == (FOREIGN, 1)
     pace.judge(FOREIGN, 0)
+    assert (pace.length, pace.wait) == (FOREIGN, 8)
+    while pace.wait == 8:
+        pace.judge(FOREIGN, 0)
     assert (pace.length, pace.wait) == (FOREIGN, 16)
     pace.judge(FOREIGN, FOREIGN)
     assert (pace.length, pace.wait) == (2 * FOREIGN, 0)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("gained", [0, 1, 50])
+def test_refused_drafts_cost_few_passes_before_they_rest_whatever_was_gained(gained: int) -> None:
+    pace = DraftPace.of(own=True)
+    for _ in range(gained):
+        pace.judge(FOREIGN, FOREIGN)
+    cost = 0.0
+    while pace.wait < 8:
+        cost += passes(pace.length)
+        pace.judge(pace.length, 0)
+    assert cost <= CREDIT + DEBT + passes(LONGEST)
+
+
+@pytest.mark.usefixtures("small")
+def test_drafts_that_save_as_much_as_they_cost_go_on() -> None:
+    pace = DraftPace.of(own=True)
+    for _ in range(100):
+        pace.judge(FOREIGN, 0)
+        pace.judge(FOREIGN, 3)
+    assert (pace.length, pace.wait) == (FOREIGN, 1)
 
 
 def test_a_draft_of_another_place_begins_short() -> None:
@@ -178,7 +221,7 @@ def test_a_draft_of_another_place_begins_short() -> None:
     for token in range(FOREIGN):
         assert cursor.next(100) == []
         cursor.see(token)
-    assert cursor.next(100) == [4, 5, 6, 7] and cursor.next(2) == [4, 5]
+    assert cursor.next(100) == [4, 5, 6] and cursor.next(2) == [4, 5]
 
 
 def test_an_answer_that_strays_before_any_draft_was_tried_begins_short() -> None:
@@ -186,7 +229,7 @@ def test_an_answer_that_strays_before_any_draft_was_tried_begins_short() -> None
     cursor = DraftCursor(list(range(100)), pace)
     for token in (0, 777, 2):
         cursor.see(token)
-    assert cursor.next(100) == [3, 4, 5, 6]
+    assert cursor.next(100) == [3, 4, 5]
     pace.judge(FOREIGN, FOREIGN)
     cursor.see(778)
     assert pace.length == 2 * FOREIGN
@@ -198,7 +241,7 @@ def test_a_resting_draft_goes_on_when_the_answer_is_like_it() -> None:
         cursor.see(token)
     assert cursor.next(9) == []
     cursor.see(58)
-    assert cursor.next(9) == [59, 60, 61, 62]
+    assert cursor.next(9) == [59, 60, 61]
 
 
 def test_calls_of_one_line_share_what_was_learnt(tokenizer: Tokenizer) -> None:

@@ -20,6 +20,11 @@ _NAMES = (
     "openblas_{}_num_threads64_",
     "openblas_{}_num_threads",
 )
+_CORE_NAMES = (
+    "scipy_openblas_get_corename64_",
+    "openblas_get_corename64_",
+    "openblas_get_corename",
+)
 
 
 class BlasThreads:
@@ -62,16 +67,27 @@ Library = tuple[Callable[[], int], Callable[[int], None]]
 
 def openblas() -> Library | None:
     """The two functions of the OpenBLAS that is already loaded for NumPy: get and set."""
-    for path in _bundled():
-        with contextlib.suppress(OSError):
-            library = ctypes.CDLL(str(path))
-            for name in _NAMES:
-                if hasattr(library, name.format("set")):
-                    return library[name.format("get")], library[name.format("set")]
+    for library in _bundled():
+        for name in _NAMES:
+            if hasattr(library, name.format("set")):
+                return library[name.format("get")], library[name.format("set")]
     return None
 
 
-def _bundled() -> Iterator[Path]:
+def core_name() -> str:
+    """The kind of processor that NumPy's OpenBLAS has chosen its kernels for; empty without one."""
+    for library in _bundled():
+        for name in _CORE_NAMES:
+            if hasattr(library, name):
+                function = library[name]
+                function.restype = ctypes.c_char_p
+                return bytes(function() or b"").decode("ascii", "replace")
+    return ""
+
+
+def _bundled() -> Iterator[ctypes.CDLL]:
     package = Path(np.__file__).parent
-    yield from sorted((package.parent / "numpy.libs").glob("*openblas*"))
-    yield from sorted((package / ".dylibs").glob("*openblas*"))
+    for folder in (package.parent / "numpy.libs", package / ".dylibs"):
+        for path in sorted(folder.glob("*openblas*")):
+            with contextlib.suppress(OSError):
+                yield ctypes.CDLL(str(path))

@@ -17,11 +17,13 @@ import numpy as np
 import safetensors
 from numpy.typing import NDArray
 
+from appl_backends.embedded.products import Product, blocks_of, multiplied, rows_for, small_products
+
 if TYPE_CHECKING:
     from appl_backends.embedded.adapters import Adapter
 
 F32 = NDArray[np.float32]
-TILE, WINDOW = 64, 128
+TILE, WINDOW, FEW_SCORES = 64, 128, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def read_tensors(path: Path) -> dict[str, F32]:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer's matrices as the forward pass wants them (see ``_layer``)."""
+    """One layer's matrices as the forward pass wants them (see ``_layer``), in blocks."""
 
     qkv: F32
     out: F32
@@ -201,25 +203,39 @@ class _Space:
     """The scratch arrays of a forward pass over ``size`` tokens, made once and used again."""
 
     def __init__(self, s: ModelShape, size: int) -> None:
-        mixed = s.heads + s.kv_heads
+        mixed, split = s.heads + s.kv_heads, s.heads * s.head_dim
+        sizes = {
+            "h": s.hidden,
+            "qkv": (mixed + s.kv_heads) * s.head_dim,
+            "mixed": split,
+            "gate_up": 2 * s.ffn,
+            "act": s.ffn,
+            "delta": s.hidden,
+        }
+        wide = {
+            name: np.zeros((rows_for(size), width), np.float32) for name, width in sizes.items()
+        }
+        self.to_qkv = Product(wide["h"], wide["qkv"])
+        self.to_out = Product(wide["mixed"], wide["delta"])
+        self.to_gate_up = Product(wide["h"], wide["gate_up"])
+        self.to_down = Product(wide["act"], wide["delta"])
         self.x: F32 = np.empty((size, s.hidden), np.float32)
         self.as_row, self.as_column = self.x[:, None, :], self.x[:, :, None]
         self.square: F32 = np.empty((size, 1, 1), np.float32)
         self.norm = self.square[:, 0]
-        self.h: F32 = np.empty_like(self.x)
-        self.qkv: F32 = np.empty((size, (mixed + s.kv_heads) * s.head_dim), np.float32)
+        self.h: F32 = wide["h"][:size]
+        self.qkv: F32 = wide["qkv"][:size]
         self.turned: NDArray[np.complex64] = (
             self.qkv[:, : mixed * s.head_dim].view(np.complex64).reshape(size, mixed, -1)
         )
-        split = s.heads * s.head_dim
         self.q: F32 = self.qkv[:, :split].reshape(size, s.kv_heads, s.groups, s.head_dim)
         self.kv: F32 = self.qkv[:, split:].reshape(size, 2 * s.kv_heads, s.head_dim)
-        self.mixed: F32 = np.empty((size, split), np.float32)
+        self.mixed: F32 = wide["mixed"][:size]
         self.heads: F32 = self.mixed.reshape(size, s.kv_heads, s.groups, s.head_dim)
-        self.gate_up: F32 = np.empty((size, 2 * s.ffn), np.float32)
+        self.gate_up: F32 = wide["gate_up"][:size]
         self.gate, self.up = self.gate_up[:, : s.ffn], self.gate_up[:, s.ffn :]
-        self.act: F32 = np.empty((size, s.ffn), np.float32)
-        self.delta: F32 = np.empty_like(self.x)
+        self.act: F32 = wide["act"][:size]
+        self.delta: F32 = wide["delta"][:size]
 
 
 class Llama:
@@ -233,7 +249,7 @@ class Llama:
         self.embedding: F32 = tensors["model.embed_tokens.weight"]
         head = tensors.get("lm_head.weight", self.embedding)
         gain = tensors["model.norm.weight"] * math.sqrt(shape.hidden)
-        self.head: F32 = _columns(_centred(head) * gain)
+        self.head: F32 = blocks_of(_centred(head) * gain)
         self.gains = [Gains.of(shape, tensors, index) for index in range(shape.layers)]
         self.layers = [
             _layer(shape, tensors, index, self.gains[index]) for index in range(shape.layers)
@@ -273,26 +289,26 @@ class Llama:
         index: int,
         adapted: Sequence[tuple[Adapter, list[int]]],
     ) -> None:
-        matmul, act = np.matmul, s.act
+        act = s.act
         self._normalise(s)
-        matmul(s.h, layer.qkv, s.qkv)
+        s.to_qkv.compute(layer.qkv)
         for adapter, rows in adapted:
             adapter.layers[index].qkv.add(s.h, s.qkv, rows)
         np.multiply(s.turned, turns, s.turned)
         attention.attend(index)
-        matmul(s.mixed, layer.out, s.delta)
+        s.to_out.compute(layer.out)
         for adapter, rows in adapted:
             adapter.layers[index].out.add(s.mixed, s.delta, rows)
         np.add(s.x, s.delta, s.x)
         self._normalise(s)
-        matmul(s.h, layer.gate_up, s.gate_up)
+        s.to_gate_up.compute(layer.gate_up)
         for adapter, rows in adapted:
             adapter.layers[index].gate_up.add(s.h, s.gate_up, rows)
         np.exp(s.gate, act)
         np.add(act, 1, act)
         np.divide(s.gate, act, act)
         np.multiply(act, s.up, act)
-        matmul(act, layer.down, s.delta)
+        s.to_down.compute(layer.down)
         for adapter, rows in adapted:
             adapter.layers[index].down.add(act, s.delta, rows)
         np.add(s.x, s.delta, s.x)
@@ -314,8 +330,7 @@ class Llama:
             end += len(span.tokens)
             wanted.extend(range(end - span.wanted, end))
         chosen = s.h if len(wanted) == len(s.h) else s.h[wanted]
-        logits: F32 = np.matmul(chosen, self.head)
-        return logits
+        return multiplied(chosen, self.head)
 
     def _space(self, size: int) -> _Space:
         space = self._spaces.get(size)
@@ -345,7 +360,10 @@ class _Attention:
         self.rows = [_Views(model.shape, span) for span in spans[:singles]]
         self.slots = _slots(spans[:singles])
         self.scores, self.weights = self._score_arrays()
-        self.longs = list(_placed(spans[singles:], singles))
+        placed = list(_placed(spans[singles:], singles))
+        few = FEW_SCORES // model.shape.groups
+        self.shorts = [_Short(model, space, *one) for one in placed if len(one[0].tokens) <= few]
+        self.longs = [one for one in placed if len(one[0].tokens) > few]
 
     def _score_arrays(self) -> tuple[F32, F32]:
         """Scores of the single tokens, minus infinity where a row is shorter than the longest."""
@@ -365,6 +383,8 @@ class _Attention:
         """Store this layer's keys and values, and write the mixed values to the workspace."""
         if self.rows:
             self._attend_singles(layer)
+        for short in self.shorts:
+            short.attend(layer)
         for span, start, at in self.longs:
             self._attend_long(layer, span, start, at)
 
@@ -386,10 +406,10 @@ class _Attention:
         kv[:, start:end] = self.space.kv[here].transpose(1, 0, 2)
         q = self.space.q[here].transpose(1, 2, 0, 3).reshape(s.kv_heads, -1, s.head_dim)
         scores = np.empty((*q.shape[:2], -(-end // WINDOW) * WINDOW), np.float32)
-        np.matmul(q, kv[: s.kv_heads, :end].transpose(0, 2, 1), out=scores[..., :end])
+        np.matmul(q, kv[: s.kv_heads, :end].swapaxes(1, 2), out=scores[..., :end])
         scores[..., end:] = -np.inf
-        shaped = scores.reshape(s.kv_heads, s.groups, count, -1)
-        shaped[..., start:end] += self.model.causal(count)
+        shaped = scores.reshape(s.kv_heads, s.groups, count, -1)[..., start:end]
+        np.add(shaped, self.model.causal(count), out=shaped)
         mixed = _mix(scores, kv[s.kv_heads :, :end])
         shaped = mixed.reshape(s.kv_heads, s.groups, count, s.head_dim)
         self.space.heads[here] = shaped.transpose(2, 0, 1, 3)
@@ -403,14 +423,75 @@ def _mix(scores: F32, values: F32) -> F32:
     """
     np.subtract(scores, np.maximum.reduce(scores, axis=-1, keepdims=True), out=scores)
     np.exp(scores, out=scores)
-    mixed = np.zeros((*scores.shape[:2], values.shape[2]), np.float32)
-    total = np.zeros((*scores.shape[:2], 1), np.float32)
-    for start in range(0, values.shape[1], WINDOW):
+    first = values[:, :WINDOW]
+    mixed: F32 = np.matmul(scores[..., : first.shape[1]], first)
+    total: F32 = np.add.reduce(scores[..., :WINDOW], axis=-1, keepdims=True)
+    for start in range(WINDOW, values.shape[1], WINDOW):
         part = values[:, start : start + WINDOW]
         mixed += np.matmul(scores[..., start : start + part.shape[1]], part)
         total += np.add.reduce(scores[..., start : start + WINDOW], axis=-1, keepdims=True)
     mixed /= total
     return mixed
+
+
+class _Short:
+    """Attention of a span of few tokens, with its views and scratch arrays made for all layers."""
+
+    __slots__ = (
+        "bias",
+        "fresh",
+        "heads",
+        "keys",
+        "mixed",
+        "products",
+        "queries",
+        "scores",
+        "shaped",
+        "slots",
+        "sources",
+        "turned",
+        "values",
+    )
+
+    def __init__(self, model: Llama, space: _Space, span: TokenSpan, start: int, at: int) -> None:
+        s, count = model.shape, len(span.tokens)
+        here, end, kv = slice(at, at + count), start + count, span.row.kv
+        self.slots, self.fresh = list(kv[:, :, start:end]), space.kv[here].swapaxes(0, 1)
+        self.keys, self.values = list(kv[:, : s.kv_heads, :end]), list(kv[:, s.kv_heads :, :end])
+        self.heads = space.heads[here].transpose(1, 2, 0, 3)
+        self.scores: F32 = np.empty((s.kv_heads, s.groups * count, end), np.float32)
+        self.shaped = self.scores.reshape(s.kv_heads, s.groups, count, end)
+        self.mixed: F32 = np.empty((s.kv_heads, s.groups, count, s.head_dim), np.float32)
+        self.bias: F32 = np.zeros((count, end), np.float32)
+        self.bias[:, start:] = model.causal(count)
+        self.turned = small_products()
+        if self.turned:  # keys times queries: no small kernel takes the other order
+            self.queries: F32 = np.empty((s.kv_heads, s.head_dim, s.groups, count), np.float32)
+            self.sources = space.q[here].transpose(1, 3, 2, 0)
+            self.products: F32 = np.empty((s.kv_heads, end, s.groups * count), np.float32)
+        else:
+            self.queries = np.empty((s.kv_heads, s.groups, count, s.head_dim), np.float32)
+            self.sources = space.q[here].transpose(1, 2, 0, 3)
+            self.products = self.scores
+
+    def attend(self, layer: int) -> None:
+        """Store the keys and values of *layer*, and write the mixed values to the workspace."""
+        shaped, heads = self.shaped, len(self.scores)
+        self.slots[layer][...] = self.fresh
+        np.copyto(self.queries, self.sources)
+        if self.turned:
+            queries = self.queries.reshape(heads, -1, self.scores.shape[1])
+            np.matmul(self.keys[layer], queries, self.products)
+            turned = self.products.swapaxes(1, 2).reshape(shaped.shape)
+            np.add(turned, self.bias, shaped)
+        else:
+            queries = self.queries.reshape(heads, self.scores.shape[1], -1)
+            np.matmul(queries, self.keys[layer].swapaxes(1, 2), self.products)
+            np.add(shaped, self.bias, shaped)
+        np.subtract(shaped, np.maximum.reduce(shaped, axis=-1, keepdims=True), shaped)
+        np.exp(shaped, shaped)
+        np.matmul(self.scores, self.values[layer], self.mixed.reshape(*self.scores.shape[:2], -1))
+        np.divide(self.mixed, np.add.reduce(shaped, axis=-1, keepdims=True), self.heads)
 
 
 class _Views:
@@ -479,10 +560,10 @@ def _layer(s: ModelShape, tensors: Mapping[str, F32], index: int, gains: Gains) 
     qkv = np.concatenate([q, k, tensor("self_attn.v_proj")])
     gate_up = -np.concatenate([tensor("mlp.gate_proj"), tensor("mlp.up_proj")])
     return Layer(
-        qkv=_columns(qkv * gains.before),
-        out=_columns(tensor("self_attn.o_proj")),
-        gate_up=_columns(gate_up * gains.after),
-        down=_columns(tensor("mlp.down_proj")),
+        qkv=blocks_of(qkv * gains.before),
+        out=blocks_of(tensor("self_attn.o_proj")),
+        gate_up=blocks_of(gate_up * gains.after),
+        down=blocks_of(tensor("mlp.down_proj")),
     )
 
 
@@ -499,7 +580,3 @@ def _centred(head: F32) -> F32:
     """
     mean: F32 = head.mean(axis=0, dtype=np.float64).astype(np.float32)
     return head - mean
-
-
-def _columns(weight: F32) -> F32:
-    return np.ascontiguousarray(weight.T, dtype=np.float32)
