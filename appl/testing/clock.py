@@ -31,7 +31,10 @@ class _Alarm:
 
 
 class VirtualClock:
-    """A clock for ``Policy(clock=…)`` and for backends that answer late; it begins at 0 seconds."""
+    """A clock for ``Policy(clock=…)`` and for backends that answer late; it begins at 0 seconds.
+
+    Where a fake backend is ``running`` with such a policy, it moves when no program can go on.
+    """
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -66,6 +69,10 @@ class VirtualClock:
                 alarm.action()
                 return True
         return False
+
+    def on_idle(self, final: bool = True) -> bool:
+        """Move to the next timer, as all programs of a run wait; false if there is none."""
+        return self.advance()
 
     def run(self, main: Coroutine[object, object, T]) -> T:
         """Run *main* in a loop of its own, moving the time whenever nothing can go on."""

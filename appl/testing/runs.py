@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
-from appl.backend import Backend
+from appl.backend import Backend, offers
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Event
 from appl.runtime.run import Run
+from appl.runtime.world import Stepping
+from appl.testing import Fake
 
 __all__ = ["Log", "on_backend_loop", "running"]
 
@@ -43,11 +45,16 @@ class Log:
 def running(backend: B, **options: Any) -> Generator[B, None, None]:
     """A run on *backend*, which the block gets; *options* are those of ``Run``.
 
-    ``sequential=True`` is the naive runtime, which really waits at every call.
+    ``sequential=True`` is the naive runtime, which really waits at every call. With a fake backend
+    and ``policy=Policy(clock=VirtualClock())`` the clock moves whenever no program can go on.
     """
     run = Run(backend, **options)
     run.is_isolated = True
     with run:
+        clock = run.dispatch.policy.clock
+        # A fake answers at once: if all programs wait, they wait for this clock.
+        if isinstance(backend, Fake) and offers(clock, Stepping) and not offers(backend, Stepping):
+            run.outside.on_idle(run, clock.on_idle)
         yield backend
 
 

@@ -1,4 +1,4 @@
-"""Dispatcher that fail are made again: when, how often, and when not."""
+"""Attempts that fail are made again: when, how often, and when not."""
 
 from __future__ import annotations
 
@@ -203,3 +203,16 @@ def test_the_clock_runs_what_waits() -> None:
         return clock.now()
 
     assert clock.run(main()) == 3600
+
+
+def test_a_wait_between_attempts_takes_the_time_of_the_clock_of_a_test() -> None:
+    clock, failures = VirtualClock(), iter([BackendUnavailable("down"), BackendBusy("busy")])
+
+    def answer(request: Request) -> str:
+        for error in failures:
+            raise error
+        return "yes"
+
+    with running(Scripted(answer), policy=Policy(clock=clock)):
+        assert ask() == "yes"
+    assert clock.now() > 0
