@@ -27,7 +27,7 @@ from appl.runtime.prompts.rendering import options_shown
 from appl.session.next_steps import after_show
 from appl.tracing import Attempt, RecordedCall, ToolUse, Trace
 from appl.tracing.explaining import steps
-from appl.tracing.explaining.run_summary import RunOverview
+from appl.tracing.explaining.run_overview import RunOverview
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
 from appl.tracing.format.failures import counted_items
@@ -87,10 +87,10 @@ def command(options: Options) -> None:
         document.write(run_path(run), options.salvage, begun)
     else:
         most = sys.maxsize if options.all else _MOST
-        summary = RunOverview.of(Trace.open(run_path(run), salvage=options.salvage), most)
-        out("\n".join(_run_lines(summary)))
-        first = next((row.address for row in summary.rows if isinstance(row, RecordedCall)), None)
-        say_next(after_show(summary.trace.path, load().home, first))
+        overview = RunOverview.of(Trace.open(run_path(run), salvage=options.salvage), most)
+        out("\n".join(_run_lines(overview)))
+        first = next((row.address for row in overview.rows if isinstance(row, RecordedCall)), None)
+        say_next(after_show(overview.trace.path, load().home, first))
 
 
 def _names(names: list[str]) -> tuple[str, str | None]:
@@ -115,23 +115,23 @@ def _call(run: Trace, address: str) -> RecordedCall | ToolUse:
     raise UsageError(f"{run.path.name} has no call {address!r}{hint}")
 
 
-def _run_lines(summary: RunOverview) -> Iterator[str]:
-    trace, head = summary.trace, jsonable(summary.trace.header)
+def _run_lines(overview: RunOverview) -> Iterator[str]:
+    trace, head = overview.trace, jsonable(overview.trace.header)
     began = trace.began()
     when = f"{began:%Y-%m-%d %H:%M:%S} UTC" if began else "at an unknown time"
-    took = tree.span(summary.functions.values())
+    took = tree.span(overview.functions.values())
     yield term_safe(f"{trace.path.stem}: {_state(trace)}, {when}, {took / 1e6:.1f} s")
     yield term_safe(f"  program  {_program(head)}")
     yield term_safe(
         f"  answers  {_who(head)}, seed {head.get('seed')}"
         + (f", git {head['git']}" if head.get("git") else "")
     )
-    yield f"  calls    {sums_line(summary.totals.as_data())}"
-    if summary.costs.reused.calls or not summary.costs.is_free:
-        yield f"  cost     {summary.costs.line()}"
-    if summary.tools:
-        failed = f", {summary.tools_failed} failed" if summary.tools_failed else ""
-        yield f"  tools    {summary.tools} called{failed}"
+    yield f"  calls    {sums_line(overview.totals.as_data())}"
+    if overview.costs.reused.calls or not overview.costs.is_free:
+        yield f"  cost     {overview.costs.line()}"
+    if overview.tools:
+        failed = f", {overview.tools_failed} failed" if overview.tools_failed else ""
+        yield f"  tools    {overview.tools} called{failed}"
     yield from _batches(trace)
     yield from _failures(trace)
     yield from _asked(trace)
@@ -144,21 +144,21 @@ def _run_lines(summary: RunOverview) -> Iterator[str]:
     for address, message in trace.warnings[:_WARNINGS]:
         where = f"{address}: " if address else ""
         yield f"  warning  {one_line(where + message, 200)}"
-    yield from _evaluations(summary)
+    yield from _evaluations(overview)
     yield ""
-    yield from tree.lines(summary, partial(_outcome_in, trace))
-    if summary.more:
-        yield f"… and {summary.more} more calls; --all shows them. By function:"
-        yield from tree.by_function(summary)
+    yield from tree.lines(overview, partial(_outcome_in, trace))
+    if overview.more:
+        yield f"… and {overview.more} more calls; --all shows them. By function:"
+        yield from tree.by_function(overview)
 
 
-def _evaluations(summary: RunOverview) -> Iterator[str]:
+def _evaluations(overview: RunOverview) -> Iterator[str]:
     """The tables of the last evaluations in the run."""
-    if not any(scope.rpartition("/")[2].startswith("evaluate.") for scope in summary.scopes):
+    if not any(scope.rpartition("/")[2].startswith("evaluate.") for scope in overview.scopes):
         return
     from appl.parts.evaluation.trace_reading import all_recorded  # few runs evaluate
 
-    for evaluation in all_recorded(summary.trace)[-_TABLES:]:
+    for evaluation in all_recorded(overview.trace)[-_TABLES:]:
         lines = evaluation.title(), *evaluation.table(), *evaluation.notes()
         yield from ("", *map(term_safe, lines))
 

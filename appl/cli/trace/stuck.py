@@ -15,7 +15,7 @@ from appl.cli.terminal import counted, one_line, print_found
 from appl.cli.trace.places import place, seconds
 from appl.cli.trace.run_names import run_path
 from appl.tracing import RecordedCall, ToolUse, Trace
-from appl.tracing.explaining.run_summary import RunOverview
+from appl.tracing.explaining.run_overview import RunOverview
 
 _MOST, _WIDTH = 20, 100
 
@@ -32,34 +32,34 @@ def command(options: Options) -> None:
     in progress then. `appl ctl` contacts a live run itself.
     """
     now = time.time_ns()
-    summary = RunOverview.of(Trace.open(run_path(options.run)), 0)
-    data = _data(summary, now)
+    overview = RunOverview.of(Trace.open(run_path(options.run)), 0)
+    data = _data(overview, now)
     print_found(options.json, data, _lines(data, None if options.all else _MOST))
 
 
-def _data(summary: RunOverview, now: int) -> dict[str, object]:
-    trace = summary.trace
+def _data(overview: RunOverview, now: int) -> dict[str, object]:
+    trace = overview.trace
     live = trace.state == "running"
-    last = summary.last
+    last = overview.last
     at = now if live else last
-    waiting = sorted(summary.waiting.values(), key=lambda item: item.started or 0)
+    waiting = sorted(overview.waiting.values(), key=lambda item: item.started or 0)
     return {
         "run": trace.path.stem,
         "state": trace.state,
         "reason": trace.reason,
-        "calls": summary.totals.calls,
-        "answered": summary.totals.answered,
+        "calls": overview.totals.calls,
+        "answered": overview.totals.answered,
         "silent_us": max((at - last) // 1000, 0) if live else None,
-        "undelivered": summary.undelivered,
-        "waiting": [_waiting(item, at, summary) for item in waiting],
+        "undelivered": overview.undelivered,
+        "waiting": [_waiting(item, at, overview) for item in waiting],
     }
 
 
-def _waiting(item: RecordedCall | ToolUse, at: int, summary: RunOverview) -> dict[str, object]:
+def _waiting(item: RecordedCall | ToolUse, at: int, overview: RunOverview) -> dict[str, object]:
     def age(then: int | None) -> int | None:
         if then is None:
             return None
-        return max((at - summary.trace.wall(then, item.incarnation)) // 1000, 0)
+        return max((at - overview.trace.wall(then, item.incarnation)) // 1000, 0)
 
     data: dict[str, object] = {
         "address": item.address,

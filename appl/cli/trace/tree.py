@@ -16,7 +16,7 @@ from appl.cli.trace.places import known, place, seconds
 from appl.tracing import RecordedCall, ToolUse
 
 if TYPE_CHECKING:
-    from appl.tracing.explaining.run_summary import RunOverview, Sum
+    from appl.tracing.explaining.run_overview import RunOverview, Sum
 
 _NAME, _INDENT, _FUNCTIONS = 48, "  ", 20
 Outcome = Callable[[RecordedCall | ToolUse], str]
@@ -31,15 +31,15 @@ class _PrintedNode:
     below: dict[str, _PrintedNode] = field(default_factory=dict)
 
 
-def lines(summary: RunOverview, outcome: Outcome) -> list[str]:
-    """The rows of *summary* as a tree; *outcome* describes the outcome of a call."""
+def lines(overview: RunOverview, outcome: Outcome) -> list[str]:
+    """The rows of *overview* as a tree; *outcome* describes the outcome of a call."""
     root = _PrintedNode()
-    for call in summary.rows:
+    for call in overview.rows:
         node = root
         for part in call.address.strip("/").split("/"):
             node = node.below.setdefault(part, _PrintedNode())
         node.call = call
-    rows = list(_rows(summary, root, "", 0, outcome))
+    rows = list(_rows(overview, root, "", 0, outcome))
     if not rows:
         return []
     head: Row = ("CALL", "TIME", "TOKENS", "CACHED", "COST", "LINE", "")
@@ -50,7 +50,7 @@ def lines(summary: RunOverview, outcome: Outcome) -> list[str]:
 
 
 def _rows(
-    summary: RunOverview, root: _PrintedNode, path: str, depth: int, outcome: Outcome
+    overview: RunOverview, root: _PrintedNode, path: str, depth: int, outcome: Outcome
 ) -> Iterator[Row]:
     todo = [(path, depth, iter(root.below.items()))]
     while todo:
@@ -64,19 +64,19 @@ def _rows(
         while child.call is None and len(child.below) == 1:
             ((name, child),) = child.below.items()
             label, address = f"{label}/{name}", f"{address}/{name}"
-        yield _row(summary, child, address, _INDENT * depth + one_line(label, _NAME), outcome)
+        yield _row(overview, child, address, _INDENT * depth + one_line(label, _NAME), outcome)
         todo.append((address, depth + 1, iter(child.below.items())))
 
 
 def _row(
-    summary: RunOverview, node: _PrintedNode, address: str, label: str, outcome: Outcome
+    overview: RunOverview, node: _PrintedNode, address: str, label: str, outcome: Outcome
 ) -> Row:
     call = node.call
     if isinstance(call, RecordedCall):
         return label, _took(call), *_used(call), place(call.where) or "-", outcome(call)
     if call is not None:
         return label, _took(call), "-", "-", "-", place(call.where) or "-", outcome(call)
-    scope, total = summary.scopes.get(address), summary.sums.get(address)
+    scope, total = overview.scopes.get(address), overview.sums.get(address)
     where = place(f"{scope.file}:{scope.line}") if scope is not None and scope.file else "-"
     if total is None:
         return label, "-", "-", "-", "-", where, ""
@@ -119,12 +119,12 @@ def span(sums: Iterable[Sum]) -> int:
     return max((subtree.end or 0 for subtree in timed), default=0) - min(begins, default=0)
 
 
-def by_function(summary: RunOverview) -> list[str]:
+def by_function(overview: RunOverview) -> list[str]:
     """The totals of a run's functions, those with most calls first."""
-    names = sorted(summary.functions, key=lambda name: -summary.functions[name].calls)
+    names = sorted(overview.functions, key=lambda name: -overview.functions[name].calls)
     rows: list[Row] = [("  FUNCTION", "CALLS", "TIME", "TOKENS", "CACHED", "COST")]
     for name in names[:_FUNCTIONS]:
-        total = summary.functions[name]
+        total = overview.functions[name]
         calls = f"{total.calls or total.tools}{f' ({total.failed} failed)' if total.failed else ''}"
         rows.append((f"  {one_line(name, _NAME)}", calls, seconds(total.busy), *_totals(total)))
     more = len(names) - _FUNCTIONS

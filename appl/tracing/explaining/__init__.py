@@ -12,7 +12,7 @@ __getattr__ = names_of(
         "moment_graph": "END START MomentGraph",
         "prediction": "Prediction Rehearsed prediction_of rehearsed_by",
         "rerun_report": "RerunReport",
-        "run_summary": "RunOverview",
+        "run_overview": "RunOverview",
         "steps": "Steps phases",
     },
 )

@@ -1,4 +1,4 @@
-"""A summary of a run: sums, by function too, and the first of its calls.
+"""An overview of a run: sums, by function too, and the first of its calls.
 
 Invariant: each answer is read once and let go, and no prompt is read.
 """
@@ -103,26 +103,26 @@ class RunOverview:
 
     @classmethod
     def of(cls, trace: Trace, most: int) -> RunOverview:
-        """The summary of *trace*. Raises ``TraceError``."""
+        """The overview of *trace*. Raises ``TraceError``."""
         terms, batched = costs.terms_of(trace.header), trace.batched
         terms.batched = batched
-        summary = cls(trace, most, costs=costs.Costs(terms))
-        summary.scopes = {scope.address: scope for scope in trace.scopes[: 4 * most]}
+        overview = cls(trace, most, costs=costs.Costs(terms))
+        overview.scopes = {scope.address: scope for scope in trace.scopes[: 4 * most]}
         every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
         every.sort(key=attrgetter("position"))
-        summary.count, summary.rows = len(every), every[:most]
+        overview.count, overview.rows = len(every), every[:most]
         for call in trace.earlier:
-            summary._add(call, earlier=True, is_paid=call.address not in batched)
+            overview._add(call, earlier=True, is_paid=call.address not in batched)
         for item in every:
-            summary._add(item)
+            overview._add(item)
         process = max(len(trace.incarnations) - 1, 0)
         ends = [
             trace.wall(observation.at, observation.incarnation)
             for observation in trace.observations[-1:]
         ]
         failed = [trace.wall(failure.at, process) for failure in trace.failures.values()]
-        summary.last = max([summary.last, *ends, *failed])
-        return summary
+        overview.last = max([overview.last, *ends, *failed])
+        return overview
 
     @property
     def more(self) -> int:
