@@ -59,11 +59,11 @@ def go_on(topic: str, steps: tuple[str, ...], length: int, seed: int) -> Any:
     return gen(max_tokens=length, temperature=1.0, seed=seed, logprobs=0)
 
 
-def spread(texts: Sequence[Text], width: int) -> list[Text]:
+def spread(texts: Sequence[Any], width: int) -> list[Any]:
     """*width* places for continuations, more for those with better scores."""
     weights = [math.exp(text.score / TEMPERATURE) for text in texts]
     left, places = sum(weights), width
-    found: list[Text] = []
+    found: list[Any] = []
     for text, weight in sorted(zip(texts, weights, strict=True), key=lambda pair: -pair[1]):
         count = min(math.ceil(places * weight / left - 1e-9), places) if left > 0 else 0
         found += [text] * count

@@ -35,6 +35,20 @@ from appl.prompt import Message, Messages  # noqa: E402
 from appl_backends.sglang import SGLang  # noqa: E402
 
 SIZES = (20, 300, 1000, 3000, 9000, 15000)
+PAUSE_S = 0.3  # of the reader of a chat, before the next turn
+
+
+class DrawnOnce(Texts):
+    """Texts that are kept, so that each is drawn once."""
+
+    def __init__(self, tokenizer: Path) -> None:
+        super().__init__(tokenizer)
+        self._drawn: dict[tuple[int, str], str] = {}
+
+    def of(self, tokens: int, seed: str) -> str:
+        if (tokens, seed) not in self._drawn:
+            self._drawn[tokens, seed] = super().of(tokens, seed)
+        return self._drawn[tokens, seed]
 
 
 def request(messages: Messages, tokens: int) -> Request:
@@ -60,15 +74,6 @@ class Load:
         self.long: list[float] = []
         self.tokens = 0
         self.errors: list[str] = []
-        # Drawn before the load, as drawing them on its loop would make gaps.
-        self.long_texts = [
-            texts.of(self.size(12000), f"long {at}") for at in range(int(options.seconds / 2) + 1)
-        ]
-        self.more = {
-            (number, turn): texts.of(self.size(150), f"chat {number} {turn}")
-            for number in range(options.chats)
-            for turn in range(1, int(options.seconds / 0.5) + 1)
-        }
 
     def size(self, tokens: int) -> int:
         return max(8, int(tokens * self.options.scale))
@@ -101,10 +106,23 @@ class Load:
             self.tokens += answer.usage.completion_tokens or 0
             turn += 1
             chain = Messages(chain, Message("assistant", answer.text))
-            chain = Messages(chain, Message("user", self.more[number, turn]))
+            more = self.texts.of(self.size(150), f"chat {number} {turn}")
+            chain = Messages(chain, Message("user", more))
             if chain.size > self.size(6000) * 6:
                 chain = self.opening(number, turn)
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(PAUSE_S)
+
+    def long_texts(self) -> list[str]:
+        count = int(self.options.seconds / 2) + 1
+        return [self.texts.of(self.size(12000), f"long {at}") for at in range(count)]
+
+    def draw(self) -> None:
+        """Draw all texts, as drawing them on the loop of the load would make gaps."""
+        self.long_texts()
+        for number in range(self.options.chats):
+            for turn in range(int(self.options.seconds / PAUSE_S) + 1):
+                self.opening(number, turn)
+                self.texts.of(self.size(150), f"chat {number} {turn}")
 
     def opening(self, number: int, turn: int) -> Messages:
         text = self.texts.of(self.size(600), f"chat {number} {turn} opening")
@@ -121,7 +139,7 @@ class Load:
             except BackendError as error:
                 self.errors.append("long: " + str(error)[:200])
 
-        for number, text in enumerate(self.long_texts):
+        for number, text in enumerate(self.long_texts()):
             if time.perf_counter() >= stop:
                 break
             tasks.append(asyncio.ensure_future(one(number, text)))
@@ -164,10 +182,11 @@ async def measured(options: argparse.Namespace) -> dict[str, Any]:
         backends = [SGLang(url=two, prefill=one, **given)]
     else:
         backends = [SGLang(url=one, **given), SGLang(url=two, **given)]
-    texts, equal = Texts(options.tokenizer), []
+    texts, equal = DrawnOnce(options.tokenizer), []
     for each in backends:
         await each.connect()
     load = Load(backends, texts, options)
+    load.draw()
     for size in SIZES:
         text = texts.of(load.size(size), f"same {size}")
         began = time.perf_counter()

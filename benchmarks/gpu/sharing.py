@@ -21,12 +21,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import math
 import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +34,9 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "benchmarks")]
 
 from loads import Server, Texts  # noqa: E402
+from passages import PASSAGES, TOP, searches  # noqa: E402
 from report import write  # noqa: E402
+from tree_search import spread  # noqa: E402
 
 import appl  # noqa: E402
 from appl import gen, passages, ppl  # noqa: E402
@@ -43,9 +44,6 @@ from appl.backend import Backend  # noqa: E402
 from appl.runtime.concurrency.loop_thread import io_thread  # noqa: E402
 from appl.testing import Echo, running  # noqa: E402
 from appl_backends.sglang import SGLang  # noqa: E402
-
-PASSAGES, TOP = 60, 5
-TEMPERATURE = 0.5  # of the spread of continuations over texts
 
 
 @ppl
@@ -63,13 +61,7 @@ class Retrieval:
     def __init__(self, texts: Texts, questions: int, size: int) -> None:
         dice = random.Random(1)
         corpus = [f"Passage {at}: {texts.of(size, f'passage {at}')}." for at in range(PASSAGES)]
-        weights = [1 / (rank + 1) for rank in range(PASSAGES)]
-        self.found: list[list[str]] = []
-        for _ in range(questions):
-            taken: dict[str, None] = {}
-            while len(taken) < TOP:
-                taken[dice.choices(corpus, weights)[0]] = None
-            self.found.append(list(taken))
+        self.found = searches(dice, corpus, questions)
 
     def run(self, backend: Backend, shared: bool, at_once: int) -> None:
         """Ask all questions, *at_once* of them at a time."""
@@ -108,18 +100,6 @@ def go_on(topic: str, steps: tuple[str, ...], **options: Any) -> Any:
     for step in steps:
         f"{step}"
     return gen(temperature=1.0, **options)
-
-
-def spread(texts: Sequence[Text], width: int) -> list[Text]:
-    """*width* places for continuations, more for those with better scores."""
-    weights = [math.exp(text.score / TEMPERATURE) for text in texts]
-    left, places = sum(weights), width
-    found: list[Text] = []
-    for text, weight in sorted(zip(texts, weights, strict=True), key=lambda pair: -pair[1]):
-        count = min(math.ceil(places * weight / left - 1e-9), places) if left > 0 else 0
-        found += [text] * count
-        places, left = places - count, left - weight
-    return found
 
 
 class Found(NamedTuple):

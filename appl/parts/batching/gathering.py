@@ -150,10 +150,14 @@ class Gathering:
         question = BatchQuestion(request, item)
         recorded = self._recorded.pop(question.place, None)
         self._set_alarm()
-        trace = self._trace
-        before = None if trace is None else trace.by_address.get(request.address)
-        asks_the_same = trace and before and before.content == trace.content_of(request)
-        if recorded is not None and asks_the_same:
+        trace = self._trace if recorded is not None else None
+        before = trace.by_address.get(request.address) if trace is not None else None
+        if (
+            recorded is not None
+            and trace is not None
+            and before is not None
+            and before.content == trace.content_of(request)
+        ):
             self._joined(recorded, backend).join(question)
         elif not self.waits:
             return "at once"

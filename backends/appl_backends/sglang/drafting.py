@@ -5,9 +5,9 @@ it was given, tries several of their tokens in one step and keeps those that the
 chosen anyway. That is faster as long as enough of them are kept. It loses otherwise, the more the
 more calls are answered at once, and cannot be switched off for a call. Even one call there that
 gains nothing costs the others, if both servers share a GPU: on an H200 the plain one halved its
-speed meanwhile. So nothing is tried there. What a recorded answer would have been worth as a draft
-is read from the answer that the plain server has given, and calls are sent to the one that
-speculates as soon as that is enough.
+speed meanwhile. So no call goes there to try it out: the answer that the plain server has given
+shows what its recorded answer would have been worth as a draft, and calls are sent to the server
+that speculates once that is enough. If drafts turn out worse there, few calls go on being sent.
 
 Invariant: an answer is the same from either server; only its time differs.
 """
@@ -68,9 +68,12 @@ def steps_with(draft: Sequence[int], answer: Sequence[int], tokens: int) -> int:
             place = next((places[end] for end in ends if end in places), -1)
         kept = 0
         if place > 0:
-            for drafted, given in zip(draft[place : place + tokens], answer[done:], strict=False):
-                if drafted != given:
-                    break
+            while (
+                kept < tokens
+                and place + kept < len(draft)
+                and done + kept < len(answer)
+                and draft[place + kept] == answer[done + kept]
+            ):
                 kept += 1
             place = place + kept + 1 if place + kept < len(draft) else -1
         done += kept + 1
