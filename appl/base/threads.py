@@ -5,7 +5,7 @@ closed only then. Code that has something to do at that time reserves threads wh
 be started.
 
 Invariant: other versions start no thread ahead of its work. Work never waits for other work: it
-gets a new thread if none is idle.
+gets a new thread if none is idle. A process is forked while no other thread imports a module.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 
@@ -28,6 +30,39 @@ def process_lock(make: Callable[[], Any] = threading.Lock) -> Any:
     os.register_at_fork(after_in_child=lock._at_fork_reinit)
     return lock
 
+
+_LONGEST_IMPORT = 5.0
+_not_awaited: set[int] = set()
+
+
+def _wait_for_imports() -> None:
+    """Return when no other thread imports a module.
+
+    Python locks a module while a thread imports it. In a forked child that thread does not exist,
+    nobody releases the lock, and whoever needs the module waits for ever. An import that takes
+    more than ``_LONGEST_IMPORT`` seconds is one in which a program runs: no fork waits for it again.
+    """
+    deadline = time.monotonic() + _LONGEST_IMPORT
+    while (imports := _imports() - _not_awaited) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    _not_awaited.update(imports)
+
+
+def _imports() -> set[int]:
+    """The outermost import in each other thread, by the identity of its frame."""
+    found = set[int]()
+    for thread, top in sys._current_frames().items():
+        frame: FrameType | None = top if thread != threading.get_ident() else None
+        outermost = 0
+        while frame is not None:
+            if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+                outermost = id(frame)
+            frame = frame.f_back
+        found.add(outermost)
+    return found - {0}
+
+
+os.register_at_fork(before=_wait_for_imports)
 
 REFUSES = (3, 12) <= sys.version_info[:3] < (3, 12, 2)
 _RESERVED = 32

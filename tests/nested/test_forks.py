@@ -39,6 +39,35 @@ def main():
     return [str(ask("here")), *(appl.call(child).result() for _ in range(40))]
 """
 
+IMPORTING = """\
+import importlib
+import os
+import sys
+import threading
+
+import appl.base.threads
+
+began, may_end = threading.Event(), threading.Event()
+
+if __name__ == "__main__":
+    sys.modules["importing"] = sys.modules[__name__]
+    os.register_at_fork(before=may_end.set)  # hooks that were registered later come first
+    threading.Thread(target=importlib.import_module, args=["half"]).start()
+    began.wait()
+    pid = os.fork()
+    import half
+    if pid == 0:
+        os._exit(half.value)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+HALF = """\
+import importing
+
+importing.began.set()
+importing.may_end.wait()
+value = 7
+"""
+
 
 def locks() -> dict[str, Any]:
     """The locks of modules of the package, and of the objects in them, by name."""
@@ -92,3 +121,9 @@ def test_a_child_that_a_worker_thread_forks_can_ask(project: Project, bill: Bill
     done = project.python("-m", "appl", "run", "forking.py:main", "--json")
     assert done.code == 0, done.err
     assert len(done.data["value"]) == 41 == bill()
+
+
+def test_a_child_can_import_what_another_thread_was_importing(project: Project) -> None:
+    project.write("half.py", HALF)
+    done = project.python(str(project.write("forks.py", IMPORTING)))
+    assert (done.code, done.out) == (0, "7\n"), done.err
