@@ -140,6 +140,8 @@ def _serve(path: str) -> Callable[[], None]:
                 request, streams = asked
                 pid = os.fork()
                 if pid == 0:
+                    for other in (listener, connection, *(each for _, each in running.values())):
+                        other.detach()  # or one would close its number again, when it is collected
                     return _begun(request, streams)
                 for each in streams:
                     os.close(each)

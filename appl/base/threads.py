@@ -40,7 +40,8 @@ def _wait_for_imports() -> None:
 
     Python locks a module while a thread imports it. In a forked child that thread does not exist,
     nobody releases the lock, and whoever needs the module waits for ever. An import that takes
-    more than ``_LONGEST_IMPORT`` seconds is one in which a program runs: no fork waits for it again.
+    more than ``_LONGEST_IMPORT`` seconds is one in which a program runs: no fork waits for it
+    again.
     """
     deadline = time.monotonic() + _LONGEST_IMPORT
     while (imports := _imports() - _not_awaited) and time.monotonic() < deadline:
@@ -50,9 +51,10 @@ def _wait_for_imports() -> None:
 
 def _imports() -> set[int]:
     """The outermost import in each other thread, by the identity of its frame."""
-    found = set[int]()
-    for thread, top in sys._current_frames().items():
-        frame: FrameType | None = top if thread != threading.get_ident() else None
+    found, frames = set[int](), sys._current_frames()
+    del frames[threading.get_ident()]  # this one would hold itself, and what its callers hold
+    for top in frames.values():
+        frame: FrameType | None = top
         outermost = 0
         while frame is not None:
             if frame.f_code.co_filename == "<frozen importlib._bootstrap>":

@@ -50,6 +50,7 @@ PARTS: Final[Mapping[str, str]] = {
     "appl.runtime.tools": "tools",
     "appl.runtime.waiting": "waits for people and for days",
     "appl.runtime.scheduling.deadline_plan": "the choice of backends by a deadline",
+    "appl.session.backend_settings": "the check of settings of backends",
     "appl.session.forecast": "what earlier runs of a program say of its next one",
     "appl.session.notebook": "runs of a notebook",
     "appl.session.span_export": "spans that are sent while a program runs",

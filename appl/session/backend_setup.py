@@ -7,20 +7,15 @@ one that could.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import inspect
-import re
-import types
-import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
+from typing import ParamSpec, TypeVar
 
-from appl.backend import Backend, Profile, installed, load, named
+from appl.backend import Backend, Profile, installed, load
 from appl.base import fallback
-from appl.config import KEYS, Config, SecretSetting
+from appl.config import KEYS, Config
 from appl.errors import (
     BackendError,
     BackendNotFound,
@@ -40,9 +35,6 @@ UNINSTALLED = {EMBEDDED: "appl_backends.embedded:Embedded"}  # when run from a b
 TYPE = "type"
 """The setting that makes a table another instance of a backend, under the table's name."""
 
-_NUMBERS: dict[object, tuple[type, ...]] = {float: (int, float), int: (int,)}
-_MODULE = re.compile(r"(?:typing|collections\.abc)\.")
-_CLOSE = 0.75  # how near a foreign backend's name must be to one that is installed to be a slip
 _MOST_S = 5.0  # to wait for the end of a backend
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -248,6 +240,9 @@ def make_backend(
         backend = load(name, arguments)
     except (TypeError, InvalidOption) as error:
         if not config.settings_of(choice.backend):
+            from appl.session.backend_settings import check_settings  # nothing is missing as a rule
+
+            check_settings(choice.backend, {})
             raise
         raise ConfigError(f"[backends.{choice.backend}]: {error}") from error
     model, models = choice.model, backend.profile.models
@@ -269,14 +264,11 @@ def _factory_name(config: Config, backend: str, installed_backends: Installed) -
 
     *installed_backends* are the installed backends. Raises ``BackendNotFound`` or ``ConfigError``.
     """
-    check_names(config.backends)
-    table = config.backends.get(backend, {})
-    check_settings(backend, table)
-    name = str(table.get(TYPE, backend))
-    takes_own_name = False
-    if name != backend and (factory := _factory(name)) is not None:
-        with contextlib.suppress(TypeError, ValueError):  # one without a signature
-            takes_own_name = "name" in inspect.signature(factory).parameters
+    name, takes_own_name = backend, False
+    if config.backends:
+        from appl.session import backend_settings  # few programs have a table of a backend
+
+        name, takes_own_name = backend_settings.checked(config.backends, backend)
     if name not in installed_backends:
         name = UNINSTALLED.get(name, name)
     if ":" not in name and name not in backends():
@@ -314,143 +306,21 @@ def backends(config: Config | None = None) -> set[str]:
     return {*installed(), *UNINSTALLED, *configured}
 
 
-def check_names(backends: Mapping[str, Mapping[str, object]]) -> None:
-    """Refuse a table whose name is close to that of an installed backend.
-
-    A table with a ``type`` may have any name, but that type must exist.
-    """
-    names = {*installed(), *UNINSTALLED}
-    for name, table in backends.items():
-        kind = table.get(TYPE)
-        if kind is not None:
-            if not isinstance(kind, str) or (kind not in names and ":" not in kind):
-                raise ConfigError(
-                    f"[backends.{name}] type must be a backend, got {kind!r}"
-                    f"{nearest(str(kind), names)} (installed: {', '.join(sorted(names))}; or write "
-                    "module:attribute)"
-                )
-            if name in names and name != kind:
-                raise ConfigError(
-                    f"[backends.{name}] is always the backend {name!r}; for type = {kind!r} choose "
-                    f"another name, as in [backends.my-{name}]"
-                )
-        elif name not in names and ":" not in name and (hint := nearest(name, names, _CLOSE)):
-            raise ConfigError(f"[backends.{name}]: there is no backend {name!r}{hint}")
-
-
-def check_settings(name: str, table: Mapping[str, Any]) -> None:
-    """Refuse settings that the backend *name* does not take, by its own signature."""
-    check_names({name: table})
-    factory = _factory(table.get(TYPE, name))
-    table = {key: value for key, value in table.items() if key != TYPE}
-    if factory is None:
-        return
-    try:
-        parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError):  # one without a signature
-        return
-    named = {
-        key: parameter
-        for key, parameter in parameters.items()
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    }
-    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    kinds = _kinds(factory)
-    for key, value in table.items():
-        if key in named:
-            _check_value(f"[backends.{name}] {key}", value, kinds.get(key, Any))
-        elif not open_ended:
-            names = ", ".join(named) or "none"
-            raise ConfigError(
-                f"[backends.{name}] has no setting {key!r}{nearest(key, named)} (it has: {names})"
-            )
-    absent = [
-        key
-        for key, parameter in named.items()
-        if parameter.default is parameter.empty and key not in table
-    ]
-    if absent:
-        raise ConfigError(
-            f"the backend {name!r} needs the setting {absent[0]!r}: write [backends.{name}] "
-            f"{absent[0]} = … into appl.toml"
-        )
-
-
-def _factory(name: str) -> Callable[..., object] | None:
-    """The factory of the backend *name*; ``None`` if making it will say what is wrong."""
-    point = installed().get(name)
-    try:
-        if point is not None:
-            factory = point.load()
-        else:
-            written = UNINSTALLED.get(name, name)
-            factory = named(written) if ":" in written else None
-    except (ImportError, AttributeError):
-        return None
-    return factory if callable(factory) else None
-
-
-def _kinds(factory: Callable[..., object]) -> dict[str, object]:
-    """The annotations of *factory*, as far as they can be evaluated."""
-    annotated: object = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
-    try:
-        return typing.get_type_hints(annotated)
-    except Exception:  # an annotation that names what is not there is no reason to refuse
-        return {}
-
-
-def _check_value(where: str, value: object, kind: object) -> None:
-    if not _fits(value, kind):
-        wanted = kind.__name__ if isinstance(kind, type) else _MODULE.sub("", str(kind))
-        raise ConfigError(f"{where} must be {wanted}, got {value!r:.80}")
-
-
-def _fits(value: object, kind: object) -> bool:
-    """True if *value* is of *kind*, as far as a simple check can tell."""
-    if get_origin(kind) is Literal:
-        return value in get_args(kind)
-    if get_origin(kind) in (Union, types.UnionType):
-        return any(_fits(value, option) for option in get_args(kind))
-    if isinstance(value, SecretSetting):
-        return True
-    if get_origin(kind) is Mapping:
-        *_, inner = get_args(kind)
-        return isinstance(value, Mapping) and all(_fits(item, inner) for item in value.values())
-    if get_origin(kind) is Sequence:
-        (inner,) = get_args(kind)
-        return isinstance(value, list | tuple) and all(_fits(item, inner) for item in value)
-    if kind in _NUMBERS:
-        return isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
-    return kind not in (str, bool, types.NoneType) or isinstance(value, kind)
-
-
 def close_backend(backend: Backend) -> None:
     """Close *backend* and wait for it; from any thread but that of the I/O loop."""
     io = io_thread()
     if io.on_loop():
         return
-    closing = _Closing(backend)
-    io.send(closing.begin)
-    with contextlib.suppress(TimeoutError):
-        closing.result(_MOST_S)
+    closed, tasks = Future[None](), list[asyncio.Task[None]]()
 
-
-class _Closing(Future[None]):
-    """The future end of a backend."""
-
-    def __init__(self, backend: Backend) -> None:
-        super().__init__()
-        self._backend = backend
-        self._task: asyncio.Task[None] | None = None
-
-    def begin(self) -> None:
-        """Begin to close the backend; on the I/O loop."""
-        self._task = io_thread().loop.create_task(self._close())
-
-    async def _close(self) -> None:
+    async def close() -> None:
         try:
-            await self._backend.aclose()
+            await backend.aclose()
         except BaseException as error:  # whoever waits gets it
-            self.set_exception(error)
+            closed.set_exception(error)
         else:
-            self.set_result(None)
+            closed.set_result(None)
+
+    io.send(lambda: tasks.append(io.loop.create_task(close())))
+    if wait([closed], _MOST_S).done:
+        closed.result()

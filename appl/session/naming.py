@@ -30,11 +30,11 @@ from appl.backend import Backend
 from appl.base.extras import EXTRAS, absent, advice
 from appl.config import Config, SecretSetting
 from appl.errors import BackendNotFound, ConfigError, MissingBackendExtra, ModelNotFound
+from appl.session.backend_settings import check_settings
 from appl.session.backend_setup import (
     EMBEDDED,
     TYPE,
     backends,
-    check_settings,
     choose,
     make_backend,
     make_others,
