@@ -18,7 +18,7 @@ from appl import (
     ppl,
     records,
 )
-from appl.testing import Echo, Held, Scripted, running
+from appl.testing import Echo, Held, Scripted, Seeded, running
 
 
 def prompts(program, *args, backend=None):
@@ -36,6 +36,30 @@ def test_iterables_of_any_kind_say_their_items_in_order():
 
     values = map(str, [1, 2]), collections.deque("x"), {"key": 1}.keys(), ["a", ("b", None)]
     assert prompts(listing, *values) == ["user: 1\n2\nx\nkey\na\nb"]
+
+
+def test_calls_that_an_iterable_makes_run_side_by_side():
+    in_flight = []
+
+    @ppl
+    def about(word):
+        f"{word}?"
+        return gen()
+
+    @ppl
+    def listing():
+        answers = map(about, "abc")
+        answers
+        return str(gen())
+
+    def answer(request):
+        in_flight.append(len(backend.requests))
+        return "x"
+
+    with running(Seeded(1, answer)) as backend:
+        listing()
+    assert in_flight[0] == 3
+    assert list(backend.prompts.values())[-1] == "user: x\nx\nx"
 
 
 def test_a_promptable_says_what_it_returns_recursively():

@@ -218,7 +218,7 @@ def _collect_other(
     ):
         bad(value)
     else:
-        for item in value:
+        for item in [*value]:  # all calls that it makes begin before the first is waited for
             _collect(frame, voice, item, items, bad)
 
 
