@@ -44,8 +44,12 @@ def _wait_for_imports() -> None:
     again.
     """
     deadline = time.monotonic() + _LONGEST_IMPORT
-    while (imports := _imports() - _not_awaited) and time.monotonic() < deadline:
+    imports = {0}
+    while imports and time.monotonic() < deadline:
+        # Who waits for the interpreter gets it first. This thread then has it for some milliseconds
+        # before Python looks for others: none can begin an import between the look and the fork.
         time.sleep(0.001)
+        imports = _imports() - _not_awaited
     _not_awaited.update(imports)
 
 

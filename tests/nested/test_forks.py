@@ -37,6 +37,9 @@ def child():
 
 def main():
     return [str(ask("here")), *(appl.call(child).result() for _ in range(40))]
+
+def at_once():
+    return [appl.call(child).result(), str(ask("here"))]
 """
 
 IMPORTING = """\
@@ -121,6 +124,15 @@ def test_a_child_that_a_worker_thread_forks_can_ask(project: Project, bill: Bill
     done = project.python("-m", "appl", "run", "forking.py:main", "--json")
     assert done.code == 0, done.err
     assert len(done.data["value"]) == 41 == bill()
+
+
+def test_a_child_that_is_forked_before_anything_is_asked_can_ask(
+    project: Project, bill: Bill
+) -> None:
+    project.write("forking.py", FORKING)
+    words = ("-m", "appl", "run", "forking.py:at_once", "--json")
+    for _ in range(3):  # while other threads load what the run needs
+        assert [*map(bool, project.python(*words, cold=True).data["value"])] == [True, True]
 
 
 def test_a_child_can_import_what_another_thread_was_importing(project: Project) -> None:
