@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from types import FrameType
+from importlib import _bootstrap
 from typing import Any
 
 
@@ -31,8 +31,8 @@ def process_lock(make: Callable[[], Any] = threading.Lock) -> Any:
     return lock
 
 
-_LONGEST_IMPORT = 5.0
-_not_awaited: set[int] = set()
+_LONGEST_IMPORT_S = 5.0
+_not_awaited: set[str] = set()
 
 
 def _wait_for_imports() -> None:
@@ -40,34 +40,26 @@ def _wait_for_imports() -> None:
 
     Python locks a module while a thread imports it. In a forked child that thread does not exist,
     nobody releases the lock, and whoever needs the module waits for ever. An import that takes
-    more than ``_LONGEST_IMPORT`` seconds is one in which a program runs: no fork waits for it
-    again.
+    more than ``_LONGEST_IMPORT_S`` is one in which a program runs: no fork waits for it again.
     """
-    deadline = time.monotonic() + _LONGEST_IMPORT
-    imports = {0}
+    deadline = time.monotonic() + _LONGEST_IMPORT_S
+    imports = {""}
     while imports and time.monotonic() < deadline:
         # Who waits for the interpreter gets it first. This thread then has it for some milliseconds
         # before Python looks for others: none can begin an import between the look and the fork.
         time.sleep(0.001)
-        imports = _imports() - _not_awaited
+        imports = _imports_elsewhere() - _not_awaited
     _not_awaited.update(imports)
 
 
-def _imports() -> set[int]:
-    """The outermost import in each other thread, by the identity of its frame."""
-    found, frames = set[int](), sys._current_frames()
-    del frames[threading.get_ident()]  # this one would hold itself, and what its callers hold
-    for top in frames.values():
-        frame: FrameType | None = top
-        outermost = 0
-        while frame is not None:
-            if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-                outermost = id(frame)
-            frame = frame.f_back
-        found.add(outermost)
-    return found - {0}
+def _imports_elsewhere() -> set[str]:
+    """The names of the modules that other threads have locked, because they import them."""
+    locks = {name: lock() for name, lock in _module_locks.copy().items()}
+    own = (None, threading.get_ident())
+    return {name for name, lock in locks.items() if lock is not None and lock.owner not in own}
 
 
+_module_locks: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
 os.register_at_fork(before=_wait_for_imports)
 
 REFUSES = (3, 12) <= sys.version_info[:3] < (3, 12, 2)
