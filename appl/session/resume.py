@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from appl import config as settings
-from appl.config import Alias, Config
+from appl.config import Config
 from appl.errors import ProgramChanged, TraceLocked
 from appl.runtime.answers.recorded_models import seconds_in
 from appl.session.entry import Entry, changed_files, script
@@ -25,6 +25,7 @@ from appl.tracing.replaying.resumer import Resumer
 from appl.tracing.replaying.tally import Tally
 
 if TYPE_CHECKING:
+    from appl.config import Alias
     from appl.runtime.event import Instrument
     from appl.runtime.run import Run
     from appl.tracing.reading.trace import Trace

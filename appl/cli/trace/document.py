@@ -16,7 +16,6 @@ from appl.tracing import RecordedCall, Trace
 from appl.tracing.format.allowance import Written
 from appl.tracing.format.totals import Totals
 from appl.tracing.reading.documents import (
-    Elapsed,
     add,
     call_facts,
     of_observation,
@@ -24,6 +23,7 @@ from appl.tracing.reading.documents import (
     of_scope,
     run_facts,
 )
+from appl.tracing.reading.trace import Elapsed
 
 _PIECE, _KEPT = 1 << 16, 1 << 24  # characters: of what is written at once, and of texts at hand
 

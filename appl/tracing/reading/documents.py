@@ -51,28 +51,6 @@ def by_model(calls: Iterable[RecordedCall], earlier: Iterable[RecordedCall]) -> 
     return totals
 
 
-class Elapsed:
-    """The time from the first start to the last end of calls, of each process by itself."""
-
-    def __init__(self) -> None:
-        self._first: dict[int, int] = {}
-        self._last: dict[int, int] = {}
-
-    def add(self, call: RecordedCall) -> None:
-        """Take in the times of one more call."""
-        number = call.incarnation
-        if call.started is not None:
-            self._first[number] = min(self._first.get(number, call.started), call.started)
-        if call.ended is not None:
-            self._last[number] = max(self._last.get(number, call.ended), call.ended)
-
-    @property
-    def seconds(self) -> float:
-        """The sum over the processes."""
-        both = self._first.keys() & self._last.keys()
-        return sum(self._last[number] - self._first[number] for number in both) / 1e6
-
-
 # -- JSON-ready data
 
 

@@ -118,6 +118,28 @@ class RecordedCall(RecordedStep):
         return documents.of_call(self)
 
 
+class Elapsed:
+    """The time from the first start to the last end of calls, of each process by itself."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+
+    def add(self, call: RecordedCall) -> None:
+        """Take in the times of one more call."""
+        number = call.incarnation
+        if call.started is not None:
+            self._first[number] = min(self._first.get(number, call.started), call.started)
+        if call.ended is not None:
+            self._last[number] = max(self._last.get(number, call.ended), call.ended)
+
+    @property
+    def seconds(self) -> float:
+        """The sum over the processes."""
+        both = self._first.keys() & self._last.keys()
+        return sum(self._last[number] - self._first[number] for number in both) / 1e6
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A function, ``call``, ``map`` item or task that got an address."""
@@ -325,8 +347,6 @@ class Trace:
 
     def seconds(self) -> float:
         """From the first start to the last end, as far as recorded; of each process by itself."""
-        from appl.tracing.reading.documents import Elapsed
-
         elapsed = Elapsed()
         for call in self.every_call():
             elapsed.add(call)

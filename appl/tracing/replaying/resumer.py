@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from appl.errors import ControlError, DivergenceError, InDoubtBatch, InDoubtEffect, TraceError
+from appl.errors import ControlError, DivergenceError, InDoubtBatch, TraceError
 from appl.prompt import Message
 from appl.runtime.event import (
     BatchChanged,
@@ -30,9 +30,7 @@ from appl.runtime.event import (
     Warned,
 )
 from appl.runtime.world import Go, Moment, ToolRequest
-from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
-from appl.tracing.reading.unhandled import unhandled
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import answers
 from appl.tracing.replaying.sequencer import (
@@ -44,7 +42,6 @@ from appl.tracing.replaying.sequencer import (
     Verdict,
     requests_of,
 )
-from appl.tracing.replaying.tool_matching import tool_difference
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -74,12 +71,18 @@ class Resumer(Recall):
         self.on_live: Callable[[CallStarted | ToolStarted], None] | None = None
         self._open = False
         doubtful = {call.address for call in self.trace.calls if type(call.error) is InDoubtBatch}
-        self._settled = self._turns.keys() - unhandled(self.trace) - doubtful
+        self._settled = self._turns.keys() - doubtful
+        if self.trace.reason in ("interrupted", "failed"):
+            from appl.tracing.reading.unhandled import unhandled  # others ended otherwise
+
+            self._settled -= unhandled(self.trace)
         self._starts: dict[str, CallStarted | ToolStarted] = {}  # of what may be live
         self._warned = set(self.trace.warnings)
         batches = self.trace.batches
         for address in (*self.rerun, *self.assume):
             if address not in self.trace.tools and address not in batches:
+                from appl.tracing.replaying.tool_matching import in_doubt
+
                 in_question = [it.address for it in self.trace.tools.values() if in_doubt(it)]
                 in_question += [key for key, batch in batches.items() if batch.state == "sending"]
                 raise TraceError(
@@ -189,66 +192,26 @@ class Resumer(Recall):
     def of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
         """The verdict on a tool. Raises ``InDoubtEffect``, ``DivergenceError``."""
         used = self.trace.tools.get(address)
-        wrong = tool_difference(used, wanted) if used is not None else None
+        if used is None:
+            return Now() if wanted.at_once else AtEnd()
+        from appl.tracing.replaying import tool_matching  # many programs have no tools
+
+        wrong = tool_matching.tool_difference(used, wanted)
         if wrong and not self.edited:
             raise self.other_tool(address, wrong)
-        if used is None or wrong:
+        if wrong:
             return Now() if wanted.at_once else AtEnd()
-        if not in_doubt(used, self.trace.reason):
+        if not tool_matching.in_doubt(used, self.trace.reason):
             return Recorded(used)
         if address in self.assume:
             return FromOutside(Message("tool", self.assume[address]))
-        return self._in_doubt(used, wanted.at_once)
-
-    def _in_doubt(self, used: ToolUse, at_once: bool) -> Verdict:
-        """It runs again if it may; else it fails when all that is recorded was told."""
-        harmful = self.effects.get(used.address, used.effect) == "effect"
-        harmful = harmful and used.address not in self.rerun and not self._only_questioned(used)
-        error = self._doubtful(used) if harmful else None
-        if at_once and error is not None:
+        # It runs again if it may; else it fails when all that is recorded was told.
+        effect = self.effects.get(address, used.effect)
+        error = tool_matching.doubtful_effect(self.trace, used, effect, address in self.rerun)
+        if wanted.at_once and error is not None:
             raise error
         reruns = error is not None or used.outcome == "cancelled"
-        return Now() if at_once else AtEnd("again" if reruns else "held", error=error)
-
-    def _only_questioned(self, used: ToolUse) -> bool:
-        """True if the tool waited for the answer of its user, and had done nothing before."""
-        places = used.address, f"{used.address}/ask_person."
-        here = [
-            observation
-            for observation in self.trace.observations
-            if observation.address == places[0] or observation.address.startswith(places[1])
-        ]
-        questions = {
-            (observation.address, observation.ordinal)
-            for observation in here
-            if observation.kind == "asking"
-        }
-        # An answer that a later process has recorded, while no program ran, has not reached it.
-        earlier = (
-            observation for observation in here if observation.incarnation <= used.incarnation
-        )
-        kinds = ("input", "answered")
-        return bool(
-            questions
-            - {
-                (observation.address, observation.ordinal)
-                for observation in earlier
-                if observation.kind in kinds
-            }
-        )
-
-    def _doubtful(self, used: ToolUse) -> InDoubtEffect:
-        return InDoubtEffect(
-            f"{used.name}({used.arguments:.300}) at {used.address} had begun when the run was "
-            f"broken off, and nobody knows whether it has had its effect\n  either run it again: "
-            f"appl trace resume {self.trace.path.stem} --rerun {used.address}\n  or say what it "
-            f"gave: appl trace resume {self.trace.path.stem} --assume '{used.address}=RESULT'\n  "
-            "(in a program: appl.session.resumed(path, rerun=[…]) or assume={…}); a tool that may "
-            "run twice is declared with idempotent=True (of an MCP server: idempotent=[…])",
-            tool=used.name,
-            arguments=used.arguments,
-            address=used.address,
-        )
+        return Now() if wanted.at_once else AtEnd("again" if reruns else "held", error=error)
 
     # -- what is new in a run that goes on
 
@@ -313,13 +276,6 @@ class Resumer(Recall):
         shown = recorded.shown if isinstance(recorded, RecordedCall) else []
         most = max((count for _, count in shown), default=0)
         return isinstance(event, Delivered) or event.count > most
-
-
-def in_doubt(used: ToolUse, reason: str = "") -> bool:
-    """True if the end of the tool call is not known; *reason* is that of the run's end."""
-    if used.outcome == "failed":  # by what broke the run off, not by the tool itself
-        return reason not in ("", "finished")
-    return used.outcome != "answered"
 
 
 def partly_delivered(trace: Trace) -> list[RecordedCall]:

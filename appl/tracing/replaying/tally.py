@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from appl.backend import Response
-from appl.backend.price import total
 from appl.errors import BudgetExceeded, CallCancelled, TraceError
 from appl.runtime.event import CallDispatched, CallEnded, CallStarted, Event
 
@@ -41,6 +40,8 @@ class Amount:
 
     def money(self) -> str:
         """The cost of the calls, for a human."""
+        from appl.backend.price import total  # few runs cost something
+
         return total(self.cost, self.unpriced)
 
     def as_data(self) -> dict[str, object]:
@@ -85,8 +86,8 @@ class Tally:
         """The share of the live calls in the cost of all: money where it is known, else tokens."""
         live, reused = self.live, self.reused
         if live.cost or reused.cost:
-            every = total(live.cost + reused.cost, live.unpriced + reused.unpriced)
-            return f"{live.money()} of {every}"
+            every = Amount(0, live.cost + reused.cost, 0, live.unpriced + reused.unpriced)
+            return f"{live.money()} of {every.money()}"
         return f"{live.tokens} of {live.tokens + reused.tokens} tokens"
 
     def as_data(self) -> dict[str, object]:
