@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text("utf-8")
 ADVICE, OWN = "advice", "what it is by its nature"
 HELD = {
-    "A folder": {
+    "A project folder": {
         "The settings file of a": "trust/test_approval.py::test_names_and_numbers_need_no_approval",
         "Even a name matters:": OWN,
         "`model = \"litellm/replicate/somebody/their-model\"` sends all prompts": "docs/test_security.py::test_a_name_that_sends_prompts_to_a_stranger_needs_no_approval",
@@ -40,13 +40,14 @@ HELD = {
         "Python itself imports modules from": OWN,
         "In such a folder, type": "trust/test_hostile_settings.py::test_a_module_of_the_folder_stands_for_no_library",
     },
-    "A trace": {
+    "Traces": {
         "Reading, showing, comparing and exporting": "docs/test_security.py::test_reading_a_trace_starts_imports_and_sends_nothing",
         "Nothing is sent, unless `--otel`": "docs/test_security.py::test_reading_a_trace_starts_imports_and_sends_nothing",
         "The memory of the reader": "hostile/test_hostile.py::test_bombs_take_little_memory",
         "A trace is one of": "trust/test_signing.py::test_every_block_is_signed_as_it_is_written",
         "Its location proves nothing:": "trust/test_runs.py::test_the_same_command_goes_on_with_no_forged_run",
-        "Without `--trust`, somebody else's trace,": "trust/test_runs.py::test_no_command_starts_the_program_of_a_forged_run",
+        "Without `--trust`, `appl` does not": "trust/test_runs.py::test_no_command_starts_the_program_of_a_forged_run",
+        "It makes no test from": "trust/test_runs.py::test_no_command_starts_the_program_of_a_forged_run",
         "With `--trust`, its recorded program": "trust/test_runs.py::test_a_module_is_not_started_from_another_folder",
         "Anyone who can read your": OWN,
         "Somebody can remove the last": "trust/test_runs.py::test_a_run_that_had_ended_is_not_cut_unseen",
@@ -54,30 +55,31 @@ HELD = {
         "A tape of the pytest": "trust/test_runs.py::test_a_tape_is_replayed_with_trust_only",
         "It is a file of": OWN,
         "The same holds for a": "trust/test_runs.py::test_a_program_that_opens_a_forged_run_says_that_it_trusts_it",
+        "Because `resumed` and `rerun` call": "trust/test_runs.py::test_a_program_that_opens_a_forged_run_says_that_it_trusts_it",
         "A trace holds prompts and": OWN,
         "[Secrets] are masked: values of": "canaries/test_names.py::test_no_secret_passes_in_any_encoding",
         "Unknown secrets are masked if": "canaries/test_published.py::test_of_the_published_shapes_95_in_100_are_masked",
         "Not masked are: secrets of": "docs/test_security.py::test_what_is_not_masked_is_said",
         "A known secret is not": "docs/test_security.py::test_where_a_known_secret_is_not_found_is_said",
-        "Prompts are known by digests": "canaries/test_shapes.py::test_a_run_with_a_key_in_its_prompt_is_read_without_it_and_replayed",
+        "Prompts are identified by digests": "canaries/test_shapes.py::test_a_run_with_a_key_in_its_prompt_is_read_without_it_and_replayed",
         "Exports, `appl ctl`, messages and": "canaries/test_places.py::test_no_secret_is_in_a_run_and_in_what_is_made_of_it",
         "For texts that nobody may": ADVICE,
         "A private trace refuses records": "tracing/test_unknown_kinds.py::test_what_the_filter_does_not_know_is_refused",
         "If a trace is removed": "tracing/test_lost_file.py::test_no_further_call_is_started",
         "A trace that is removed": OWN,
     },
-    "Another user of the machine": {
+    "Other users of the machine": {
         "Only their owner can open": "ctl/test_control_server.py::test_only_this_user_may_enter_the_folder_and_open_the_socket",
         "The superuser can read everything.": OWN,
     },
-    "A server": {
+    "Model servers": {
         "No client follows a redirect": "servers/test_hostile_servers.py::test_no_client_follows_a_redirect",
-        "Every request has a deadline,": "servers/test_hostile_servers.py::test_a_question_about_the_server_has_a_deadline_of_its_own",
-        "The same holds for a": "exports/test_otel.py::test_a_refusal_is_explained_and_a_redirect_is_not_followed",
+        "Every request has a timeout,": "servers/test_hostile_servers.py::test_a_question_about_the_server_has_a_deadline_of_its_own",
+        "Both rules also hold for": "exports/test_otel.py::test_a_refusal_is_explained_and_a_redirect_is_not_followed",
         "The size of an answer": "servers/test_hostile_servers.py::test_bytes_of_hostile_servers_are_answers_or_typed_errors",
         "Certificates are checked.": "connections/test_client.py::test_a_proxy_tunnels_tls_and_sees_no_key",
         "A [proxy] that the environment": "connections/test_client.py::test_a_proxy_tunnels_tls_and_sees_no_key",
-        "When a server repeats a": "canaries/test_headers.py::test_no_secret_of_a_header_is_recorded_or_shown",
+        "If a server repeats a": "canaries/test_headers.py::test_no_secret_of_a_header_is_recorded_or_shown",
         "An error keeps nothing of": "servers/test_memory.py::test_many_large_wrong_answers_leave_the_memory_as_it_was",
         "[Providers] and [limits] give the": ADVICE,
     },
