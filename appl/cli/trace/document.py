@@ -16,7 +16,6 @@ from appl.tracing import RecordedCall, Trace
 from appl.tracing.format.allowance import Written
 from appl.tracing.format.totals import Totals
 from appl.tracing.reading.documents import (
-    add,
     call_facts,
     of_observation,
     of_return,
@@ -104,10 +103,10 @@ def _list(name: str, items: Iterable[Iterable[str]]) -> Iterator[str]:
 
 def _calls(run: Trace, totals: Totals, elapsed: Elapsed, texts: _Texts) -> Iterator[Iterator[str]]:
     for call in run.earlier:
-        add(totals, call, earlier=True)
+        call.count_in(totals, earlier=True)
         elapsed.add(call)
     for call in run.calls:
-        add(totals, call)
+        call.count_in(totals)
         elapsed.add(call)
         yield _call(run, call, texts)
 

@@ -11,7 +11,6 @@ from operator import attrgetter
 
 from appl.tracing.explaining import costs
 from appl.tracing.format.totals import Totals
-from appl.tracing.reading.documents import add
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Scope, Trace
 
@@ -139,7 +138,7 @@ class RunOverview:
             self.tools += 1
             self.tools_failed += call.has_failed
         else:
-            add(self.totals, call, earlier)
+            call.count_in(self.totals, earlier)
             if is_paid:
                 self.costs.add(call)
             self.undelivered += call.outcome == "answered" and call.delivered is None

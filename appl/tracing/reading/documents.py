@@ -1,54 +1,21 @@
-"""A recorded run as a whole: its sums, JSON-ready data, and the table that a notebook shows.
+"""A recorded run as a whole: JSON-ready data, and the table that a notebook shows.
 
 Invariant: in a notebook, the text of a model is shortened and escaped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from appl.prompt import tagged
 from appl.prompt.notebook import Bundle, table
-from appl.tracing.format.totals import Totals
 from appl.tracing.reading.trace import Observation, RecordedCall, Returned, Scope, Trace
 
 _MOST = 200
 _WIDTH = 120
 _DECIMAL = 2_000
 """Bits of an integer that is written in decimal digits."""
-
-
-# -- sums
-
-
-def add(totals: Totals, call: RecordedCall, earlier: bool = False) -> None:
-    """Count *call* in *totals*. Of an *earlier* record, which a later process began again, only its
-    cost counts.
-    """
-    if earlier:
-        totals.in_doubt += call.ended_as is None and bool(call.attempts)
-    else:
-        totals.calls += 1
-        if (ended_as := call.ended_as) is not None:
-            setattr(totals, ended_as, getattr(totals, ended_as) + 1)
-        if call.source is not None:
-            totals.save(call.response)
-            return
-    totals.attempts += len(call.attempts)
-    totals.attempts_failed += sum(attempt.error is not None for attempt in call.attempts)
-    if call.response is not None:
-        totals.spend(call.response)
-
-
-def by_model(calls: Iterable[RecordedCall], earlier: Iterable[RecordedCall]) -> dict[str, Totals]:
-    """The totals by model, over *calls* and the *earlier* records of calls begun again."""
-    totals: dict[str, Totals] = {}
-    for is_earlier, every in ((False, calls), (True, earlier)):
-        for call in every:
-            add(totals.setdefault(call.model, Totals()), call, is_earlier)
-    return totals
 
 
 # -- JSON-ready data

@@ -17,7 +17,7 @@ from appl.tracing.format.record import checked, optional, word
 from appl.tracing.reading.batches import RecordedBatch
 from appl.tracing.reading.process_records import ProcessRecords
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Attempt, Observation, Returned
+from appl.tracing.reading.trace import Attempt, Observation
 
 if TYPE_CHECKING:
     from appl.tracing.reading.reader import Reader
@@ -91,16 +91,6 @@ def _batch(reader: Reader, changed: table.BatchRecord) -> None:
 def _warning(reader: Reader, warning: table.WarningRecord) -> None:
     message = checked(str, warning.message)
     reader.warnings.append((checked(str, warning.address), message))
-
-
-def _return(reader: Reader, record: table.ReturnRecord) -> None:
-    address = reader.scope_of(record.scope)
-    call = None if record.call is None else reader.address_of(record.call)
-    value = reader.short(record.value)
-    reader.allowance.spend(RECORD + 4 * len(address))
-    error = None if record.error is None else reader.error_of(record.error)
-    returned = Returned(address, call, value, error, checked(int, record.at), reader.incarnation)
-    reader.trace.returns[address] = returned
 
 
 def _piece(reader: Reader, piece: table.PieceRecord) -> None:
@@ -216,7 +206,6 @@ def _observation(reader: Reader, record: table.ObservationRecord) -> None:
 
 
 HANDLERS: dict[table.Kind, Callable[[Reader, Any], None]] = {
-    table.ReturnRecord: _return,
     table.PieceRecord: _piece,
     table.MediumRecord: _medium,
     table.LongerRecord: _longer,

@@ -31,6 +31,7 @@ from appl.tracing.reading.trace import (
     Home,
     Incarnation,
     RecordedCall,
+    Returned,
     Scope,
     Trace,
 )
@@ -275,6 +276,15 @@ class Reader:
             )
         )
 
+    def _return(self, record: table.ReturnRecord) -> None:
+        address = self.scope_of(record.scope)
+        call = None if record.call is None else self.address_of(record.call)
+        value = self.short(record.value)
+        self.allowance.spend(RECORD + 4 * len(address))
+        error = None if record.error is None else self.error_of(record.error)
+        at = checked(int, record.at)
+        self.trace.returns[address] = Returned(address, call, value, error, at, self.incarnation)
+
     def short(self, text: Any) -> str | None:
         """A text that stays in memory."""
         if text is not None:
@@ -445,6 +455,7 @@ HANDLERS: dict[table.Kind, str] = {
     table.FileRecord: "_source_file",
     table.LineRecord: "_line",
     table.ScopeRecord: "_scope",
+    table.ReturnRecord: "_return",
     table.MessageRecord: "_message",
     table.PromptRecord: "_prompt",
     table.ParametersRecord: "_parameters",

@@ -111,6 +111,24 @@ class RecordedCall(RecordedStep):
         whole = self.begun or (texts_of(self.response, self.sample) if self.response else {})
         return rebuilt(() if self.lost else self.cuts, whole)
 
+    def count_in(self, totals: Totals, earlier: bool = False) -> None:
+        """Count the call in *totals*. Of an *earlier* record, which a later process began again,
+        only its cost counts.
+        """
+        if earlier:
+            totals.in_doubt += self.ended_as is None and bool(self.attempts)
+        else:
+            totals.calls += 1
+            if (ended_as := self.ended_as) is not None:
+                setattr(totals, ended_as, getattr(totals, ended_as) + 1)
+            if self.source is not None:
+                totals.save(self.response)
+                return
+        totals.attempts += len(self.attempts)
+        totals.attempts_failed += sum(attempt.error is not None for attempt in self.attempts)
+        if self.response is not None:
+            totals.spend(self.response)
+
     def as_data(self) -> dict[str, Any]:
         """The call as JSON-ready data."""
         from appl.tracing.reading import documents  # most runs are not written as JSON
@@ -317,9 +335,11 @@ class Trace:
 
     def totals_by_model(self) -> dict[str, Totals]:
         """The sums over the calls, by the model that they asked for."""
-        from appl.tracing.reading import documents  # a replay needs no sums
-
-        return documents.by_model(self.calls, self.earlier)
+        totals: dict[str, Totals] = {}
+        for is_earlier, calls in ((False, self.calls), (True, self.earlier)):
+            for call in calls:
+                call.count_in(totals.setdefault(call.model, Totals()), is_earlier)
+        return totals
 
     def began(self) -> datetime | None:
         """When the run began, in UTC."""

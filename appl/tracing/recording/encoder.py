@@ -238,7 +238,15 @@ class EventEncoder:
         self.records.append(masked(fields, masks) if masks else fields)
         self.written.scopes.recent[event.address] = number
 
-    def left(self, event: ScopeLeft, error: tuple[Any, ...] | None = None) -> None:
+    def _with_error(self, item: WithError) -> None:
+        if isinstance(item.event, ScopeLeft):
+            self._left(item.event, item.error)
+            return
+        from appl.tracing.recording.further_events import with_error  # few calls fail
+
+        with_error(self, item)
+
+    def _left(self, event: ScopeLeft, error: tuple[Any, ...] | None = None) -> None:
         masks: list[str] = []
         call: int | str | None = None
         shown: str | None = None
@@ -682,7 +690,8 @@ class EventEncoder:
 
 _HANDLERS: dict[type, Callable[[EventEncoder, Any], None]] = {
     ScopeEntered: EventEncoder._scope,
-    ScopeLeft: EventEncoder.left,
+    ScopeLeft: EventEncoder._left,
+    WithError: EventEncoder._with_error,
     CallStarted: EventEncoder._started,
     CallDispatched: EventEncoder._dispatched,
     CallEnded: EventEncoder._call_ended,

@@ -21,7 +21,6 @@ from appl.runtime.event import (
     ChunksDelivered,
     Failed,
     Observed,
-    ScopeLeft,
     ToolEnded,
     ToolStarted,
     Warned,
@@ -44,12 +43,10 @@ _batch_row = table.row(table.BatchRecord)
 _warning_row = table.row(table.WarningRecord)
 
 
-def _with_error(encoder: EventEncoder, item: WithError) -> None:
+def with_error(encoder: EventEncoder, item: WithError) -> None:
+    """Make the records of an event that has an error, other than the end of a function."""
     event = item.event
     masks: list[str] = []
-    if isinstance(event, ScopeLeft):
-        encoder.left(event, item.error)
-        return
     if isinstance(event, Failed):
         _has_failed(encoder, event, item.error, masks)
         return
@@ -194,7 +191,6 @@ def hides_prompt(encoder: EventEncoder, response: Response) -> bool:
 
 
 HANDLERS: dict[type, Callable[[EventEncoder, Any], None]] = {
-    WithError: _with_error,
     ChunksDelivered: _chunks_delivered,
     ToolStarted: _tool_started,
     ToolEnded: _tool_ended,
