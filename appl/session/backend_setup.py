@@ -14,7 +14,6 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from appl.backend import Backend, Profile, installed, load
-from appl.base import fallback
 from appl.config import KEYS, Config
 from appl.errors import (
     BackendError,
@@ -92,59 +91,42 @@ def choose(config: Config, backends_now: Installed | None = None) -> Choice:
 @memoized
 def _chosen(config: Config, installed_backends: Installed) -> Choice:
     """The choice of *config* while *installed_backends* are installed."""
-    is_chosen = config.backend is not None or config.model is not None
-    chosen = _stands_for(config.model, config) if config.model is not None else Model()
+    if config.model is None:
+        return Choice(config.backend or EMBEDDED, None, config.backend is not None)
+    from appl.session import naming  # few programs name a model outside of their calls
+
+    chosen = naming.stands_for(config.model, config)
     backend, model = config.backend or chosen.backend or EMBEDDED, chosen.name
     away = chosen.backend not in (None, backend)
-    if not away and model is not None and "/" in model and not _is_own(model, backend, config):
+    may_be_elsewhere = not away and model is not None and "/" in model
+    if model and may_be_elsewhere and not naming.belongs_to(model, backend, config):
         from appl.runtime.answers.model_slips import check_backend  # few models are elsewhere
 
         check_backend(model, backends(config), backend)
     if chosen.others or (away and config.model in config.models):
         model = None if away else model
-        return Choice(backend, model, is_chosen, chosen.options, chosen)
+        return Choice(backend, model, True, chosen.options, chosen)
     if away:  # the other backend may have a model of that name
         model = f"{chosen.backend}/{chosen.name}" if chosen.name else chosen.backend
-    note = _understood(backend, config)
-    return Choice(backend, model, is_chosen, chosen.options, note=note)
-
-
-def _is_own(model: str, backend: str, config: Config) -> bool:
-    """True if *model* is meant to be one of *backend*: it is written so, or listed there."""
-    from appl.config import followed  # few programs name a model
-
-    written = followed(config.model or "", config.models).model or ""
-    listed = config.backends.get(backend, {}).get("models")
-    return written == f"{backend}/{model}" or (isinstance(listed, list | tuple) and model in listed)
-
-
-def _understood(backend: str, config: Config) -> str | None:
-    """The line about a default model that belongs to a known provider, which must be reachable."""
-    if config.model is None or config.backend is not None:
-        return None
-    from appl.config import followed
-    from appl.session.naming import check_reachable, locate
-
-    name = followed(config.model, config.models).model or ""
-    location = locate(name, config)
-    if location is None or location.provider is None or location.backend != backend:
-        return None
-    try:
-        return check_reachable(name, location, config)
-    except ModelNotFound as error:
-        if config.origin("model") != (layouts := fallback.layouts()).MODEL[1]:
-            raise
-        raise ModelNotFound(
-            f"no default server is named, so {layouts.MODEL[1]} is asked: {error}"
-        ) from None
+    note = naming.note_of_default(backend, config)
+    return Choice(backend, model, True, chosen.options, note=note)
 
 
 def others_of(config: Config, choice: Choice) -> set[str]:
     """The backends, besides that of *choice*, that the configured names lead to."""
-    models = [_stands_for(name, config) for name in config.models]
+    models = [*_configured(config).values()]
     models += [choice.placed] if choice.placed is not None else []
     named = {one_model.backend for model in models for one_model in (model, *model.others)}
     return {backend for backend in named if backend is not None and backend != choice.backend}
+
+
+def _configured(config: Config) -> dict[str, Model]:
+    """The models that the names of ``[models]`` mean."""
+    if not config.models:
+        return {}
+    from appl.session.naming import stands_for
+
+    return {name: stands_for(name, config) for name in config.models}
 
 
 def models_of(
@@ -160,7 +142,7 @@ def models_of(
 
     *others* are the profiles of further backends by name, or the errors that prevent them.
     """
-    names = {name: _stands_for(name, config) for name in config.models}
+    names = _configured(config)
     default = choice.placed or Model(None, choice.model, choice.options)
     models = Models(profile, default, names, choice.backend, others, find=find, reserved=reserved)
     for name, model in names.items():
@@ -184,43 +166,6 @@ def check_sampling(config: Config) -> None:
         check_defaults(config.sampling)
     except InvalidOption as error:
         raise ConfigError(f"settings: {error}") from None
-
-
-def _stands_for(name: str, config: Config) -> Model:
-    from appl.config import followed
-
-    alias = followed(name, config.models)
-    first = _model(alias.model, config)
-    others = []
-    for written in alias.others:
-        other = followed(written, config.models)
-        if other.others:
-            raise ConfigError(
-                f"[models]: the list of {name!r} holds the list {written!r}; write the models of "
-                "both into one"
-            )
-        _check_head(name, other.model or "", config)
-        others.append(_model(other.model, config))
-    if others and alias.model is not None:
-        _check_head(name, alias.model, config)
-    return Model(first.backend, first.name, alias.options, (*others,), alias.prefer, alias.within)
-
-
-def _model(written: str | None, config: Config) -> Model:
-    from appl.session.naming import locate
-
-    location = locate(written, config) if written else None
-    if location is None or (location.provider is not None and config.backend is not None):
-        return Model(None, written)
-    return Model(location.backend, location.model)
-
-
-def _check_head(name: str, written: str, config: Config) -> None:
-    """Refuse a backend in a list whose name is close to that of an existing one."""
-    head, slash, _ = written.partition("/")
-    heads = backends(config)
-    if slash and head not in heads and (hint := nearest(head, heads, 0.75)):
-        raise ConfigError(f"models.{name}: {written!r}: there is no backend {head!r}{hint}")
 
 
 def make_backend(

@@ -27,9 +27,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from appl.backend import Backend
+from appl.base import fallback
 from appl.base.extras import EXTRAS, absent, advice
-from appl.config import Config, SecretSetting
-from appl.errors import BackendNotFound, ConfigError, MissingBackendExtra, ModelNotFound
+from appl.config import Config, SecretSetting, followed
+from appl.errors import (
+    BackendNotFound,
+    ConfigError,
+    MissingBackendExtra,
+    ModelNotFound,
+    nearest,
+)
+from appl.runtime.answers.models import Model
 from appl.session.backend_settings import check_settings
 from appl.session.backend_setup import (
     EMBEDDED,
@@ -170,6 +178,68 @@ def key_source(provider: Provider, config: Config) -> str | None:
     if any(key in config.backends.get(provider.backend, {}) for key in _OWN_KEY):
         return f"[backends.{provider.backend}]"
     return next((name for name in provider.variables if os.environ.get(name)), None)
+
+
+# -- what the settings name
+
+
+def stands_for(name: str, config: Config) -> Model:
+    """The model that *name* means, with those that answer in its place. Raises ``ConfigError``."""
+    alias = followed(name, config.models)
+    first = _model(alias.model, config)
+    others = []
+    for written in alias.others:
+        other = followed(written, config.models)
+        if other.others:
+            raise ConfigError(
+                f"[models]: the list of {name!r} holds the list {written!r}; write the models of "
+                "both into one"
+            )
+        _check_head(name, other.model or "", config)
+        others.append(_model(other.model, config))
+    if others and alias.model is not None:
+        _check_head(name, alias.model, config)
+    return Model(first.backend, first.name, alias.options, (*others,), alias.prefer, alias.within)
+
+
+def _model(written: str | None, config: Config) -> Model:
+    location = locate(written, config) if written else None
+    if location is None or (location.provider is not None and config.backend is not None):
+        return Model(None, written)
+    return Model(location.backend, location.model)
+
+
+def _check_head(name: str, written: str, config: Config) -> None:
+    """Refuse a backend in a list whose name is close to that of an existing one."""
+    head, slash, _ = written.partition("/")
+    heads = backends(config)
+    if slash and head not in heads and (hint := nearest(head, heads, 0.75)):
+        raise ConfigError(f"models.{name}: {written!r}: there is no backend {head!r}{hint}")
+
+
+def belongs_to(model: str, backend: str, config: Config) -> bool:
+    """True if *model* is meant to be one of *backend*: it is written so, or listed there."""
+    written = followed(config.model or "", config.models).model or ""
+    listed = config.backends.get(backend, {}).get("models")
+    return written == f"{backend}/{model}" or (isinstance(listed, list | tuple) and model in listed)
+
+
+def note_of_default(backend: str, config: Config) -> str | None:
+    """The line about a default model that belongs to a known provider, which must be reachable."""
+    if config.model is None or config.backend is not None:
+        return None
+    name = followed(config.model, config.models).model or ""
+    location = locate(name, config)
+    if location is None or location.provider is None or location.backend != backend:
+        return None
+    try:
+        return check_reachable(name, location, config)
+    except ModelNotFound as error:
+        if config.origin("model") != (layouts := fallback.layouts()).MODEL[1]:
+            raise
+        raise ModelNotFound(
+            f"no default server is named, so {layouts.MODEL[1]} is asked: {error}"
+        ) from None
 
 
 # -- what can be named

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from appl import config
+from appl.backend import Emit, Request, Response
 from appl.config import SecretSetting, find_file, load
 from appl.errors import ConfigError
 from appl.session import check
@@ -167,6 +168,12 @@ class Needy:
 
     def __init__(self, *, url: str, **more: object) -> None:
         raise AssertionError("it was never told")
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
 
 
 def test_a_setting_that_is_missing_is_named(tmp_path: Path) -> None:
