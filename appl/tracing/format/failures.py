@@ -6,10 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from appl.tracing.format.recorded_errors import error_data
-
 ANSWER, ITEM = "answer", "item"
-_LONGEST = 2000
 _COMPARED = 500
 
 
@@ -143,12 +140,6 @@ def _counted(number: int, word: str) -> str:
 def error_key(kind: str, message: str) -> str:
     """The text by which an error of *kind*, the nearest type that a replay knows, is recognized."""
     return f"{kind}: {message}"[:_COMPARED]
-
-
-def short_error(error: BaseException) -> tuple[Any, ...]:
-    """*error* as plain data, with the beginning of its message alone."""
-    actual, nearest, message, *_ = error_data(error)
-    return actual, nearest, message[:_LONGEST], [message[:_LONGEST]]
 
 
 @dataclass(slots=True)

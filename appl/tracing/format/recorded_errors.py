@@ -13,6 +13,7 @@ from appl.tracing.format.codec import Big, plain, shortened
 from appl.tracing.format.record import Read, as_it_is, checked
 
 _MAX_TRACEBACK_ARGS = 16
+_SHORT = 2000
 _BUILTIN = tuple(
     """
     ArithmeticError AssertionError AttributeError ConnectionError Exception
@@ -66,3 +67,9 @@ def error_from(data: Any, revive: Read = as_it_is, big: Read = as_it_is) -> Base
         error.add_note(f"recorded as {checked(str, actual)}")
         error.__dict__["recorded_type"] = actual  # for who may make it one of that type again
     return error
+
+
+def short_error(error: BaseException) -> tuple[Any, ...]:
+    """*error* as plain data, with the beginning of its message alone."""
+    actual, nearest, message, *_ = error_data(error)
+    return actual, nearest, message[:_SHORT], [message[:_SHORT]]

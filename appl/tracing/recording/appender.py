@@ -23,7 +23,6 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
-from appl.tracing.format.failures import RunningFailures, forget_retried
 from appl.tracing.format.totals import RunningTotals
 from appl.tracing.recording.encoder import Begun
 from appl.tracing.recording.recorder import Recorder
@@ -104,7 +103,10 @@ class Appender(Recorder):
             if isinstance(event, CallStarted):
                 before = self._resumer.trace.by_address.get(event.address)
                 if before is not None:  # it is begun again, and not counted as it ended then
-                    forget_retried(self._failures, event.address)
+                    if self._failures:
+                        from appl.tracing.format.failures import forget_retried
+
+                        forget_retried(self._failures, event.address)
                     self.writer.append(Begun(before), 0)
             if not isinstance(event, Failed) or event.address not in self._failures:
                 super().on_event(event)
@@ -141,8 +143,11 @@ def go_on_with(recorder: Recorder, trace: Trace) -> None:
     """Have the sums that *recorder* ends with include those of *trace*, to which it adds."""
     took = round(trace.seconds() * 1e6)
     recorder.encoder.totals = RunningTotals(trace.totals_by_model(), took)
-    failed = (used.address for used in trace.tools.values() if used.has_failed)
-    recorder.encoder.failures = RunningFailures.of(trace.failures.values(), failed)
+    if trace.failures or trace.tools:
+        from appl.tracing.format.failures import RunningFailures  # of few runs
+
+        failed = (used.address for used in trace.tools.values() if used.has_failed)
+        recorder.encoder.failures = RunningFailures.of(trace.failures.values(), failed)
 
 
 def require_unchanged(recorder: Recorder, trace: Trace) -> None:

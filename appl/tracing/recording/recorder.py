@@ -339,7 +339,7 @@ def _scope(event: ScopeEntered) -> Held:
 
 def _left(event: ScopeLeft) -> Held:
     if event.error is not None:
-        from appl.tracing.format.failures import short_error  # few functions fail
+        from appl.tracing.format.recorded_errors import short_error  # few functions fail
 
         return WithError(event, short_error(event.error)), _WEIGHT
     return event, _WEIGHT
@@ -378,7 +378,7 @@ def _held_result(event: ToolEnded) -> Held:
 
 
 def _failed(event: Failed) -> Held:
-    from appl.tracing.format.failures import short_error
+    from appl.tracing.format.recorded_errors import short_error
 
     return WithError(event, short_error(event.error)), _WEIGHT
 
