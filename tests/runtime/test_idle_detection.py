@@ -489,7 +489,7 @@ def test_a_loop_that_was_rung_as_it_came_to_rest_does_not_rest() -> None:
 
         def __bool__(self) -> bool:
             empty = not len(self)
-            if empty and arriving and hub is not None and hub._steps.runner is not None:
+            if empty and arriving and hub is not None and hub._runner is not None:
                 hub.tell(arriving.pop())
             return not empty
 

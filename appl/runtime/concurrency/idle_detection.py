@@ -76,18 +76,6 @@ class _Look:
     waits: bool = False
 
 
-class _Over:
-    """Stands for a run that is over."""
-
-    over, busy = True, False
-
-    def fail(self, error: BaseException) -> None:
-        """Do nothing: it has ended."""
-
-
-_OVER = _Over()
-
-
 class IdleDetection:
     """Watches the hubs of one run.
 
@@ -98,7 +86,7 @@ class IdleDetection:
     def __init__(
         self, run: WatchedRun, idle: Callable[[bool], bool], due: Callable[[], bool] = lambda: False
     ) -> None:
-        self._run: WatchedRun = run
+        self._run: WatchedRun | None = run
         self._idle, self._due = idle, due
         self._hubs: set[Hub] = set()
         self._is_scheduled = False
@@ -130,7 +118,7 @@ class IdleDetection:
         """The run is over: hubs outlive it, and need not tell it any more."""
         for hub in tuple(self._hubs):
             hub.on_sleep = [tell for tell in hub.on_sleep if tell != self.soon]
-        self._run = _OVER  # which holds this
+        self._run = None  # which holds this
 
     def soon(self) -> None:
         """Look as soon as the I/O loop has nothing else to do."""
@@ -144,7 +132,8 @@ class IdleDetection:
     @property
     def over(self) -> bool:
         """True if the run is over."""
-        return self._run.over
+        run = self._run  # once: the program's thread may end it meanwhile
+        return run is None or run.over
 
     @property
     def rests(self) -> bool:
@@ -209,7 +198,7 @@ class IdleDetection:
             self._reschedule()
             return
         self._hops = 0
-        if self._run.over:
+        if self.over:
             return
         if still is not None:
             self._hand_over(
@@ -236,7 +225,8 @@ class IdleDetection:
             io_thread().loop.call_soon(self._look)
 
     def _in_transit(self) -> bool:
-        return not io_thread().empty or self._run.busy
+        run = self._run
+        return not io_thread().empty or (run is not None and run.busy)
 
     def _still(self) -> Stillness | None:
         """The way in which all programs rest; ``None`` if one may go on.
@@ -316,7 +306,7 @@ class IdleDetection:
             self._effort.note(thread)
 
         def look() -> None:
-            if self._looks != number or self._run.over:
+            if self._looks != number or self.over:
                 return
             if self._moves != moves:  # somebody went on, who may have gone to wait elsewhere
                 self._reschedule()
@@ -335,7 +325,7 @@ class IdleDetection:
         def glance(pause: float) -> None:
             # A thread of a pool that waits for work says so to nobody, and neither does a loop that
             # waits in its selector.
-            if self._looks != number or self._run.over:
+            if self._looks != number or self.over:
                 return
             if self._still() is not None:
                 self._reschedule()
@@ -369,7 +359,8 @@ class IdleDetection:
         try:
             released = self._idle(final)
         except Exception as error:
-            self._run.fail(error)
+            if (run := self._run) is not None:
+                run.fail(error)
             return
         if released:
             self._moves += 1

@@ -222,7 +222,10 @@ class Promise:
 
         Of several activations the outermost counts, of two side by side the one around both.
         """
-        self.holder = holder if self.holder is None else _around(self.holder, holder)
+        around = holder if self.holder is None else self.holder
+        while not (holder + "/").startswith(around + "/"):
+            around = around.rpartition("/")[0]
+        self.holder = around
 
     @property
     def done(self) -> bool:
@@ -330,15 +333,6 @@ def explained(error: BaseException, note: str) -> None:
     """Add *note* to *error*, once."""
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
-
-
-def _around(one: str, other: str) -> str:
-    """The address of the innermost activation that is, or is around, both."""
-    if (one + "/").startswith(other + "/"):
-        return other
-    while not (other + "/").startswith(one + "/"):
-        one = one.rpartition("/")[0]
-    return one
 
 
 def on_finish(pending: Promise, action: Callable[[Promise], None]) -> bool:

@@ -175,8 +175,11 @@ class Watchdog:
         most = SAMPLE if self._calm else math.inf
         seconds, self._looked = min(now - (self._looked or now), most), now
         for run in runs:
-            if run.over:
-                self._let_go(run)
+            if run.over:  # it is forgotten, also while other runs keep this busy
+                self.runs.discard(run)
+                for line in self._lines.values():
+                    if line.last is not None and line.last.run is run:
+                        line.last = None
             elif calls := run.waited_calls(2):
                 waited = True
                 if len(calls) == 1 and not busy:
@@ -192,13 +195,6 @@ class Watchdog:
             return running
         in_loops = {hub.thread for hub in hubs if hub.runs()}
         return [hub for hub in running if hub.loop or hub.thread not in in_loops]
-
-    def _let_go(self, over: WaitedRun) -> None:
-        """Forget a run that is *over*, also while other runs keep this busy."""
-        self.runs.discard(over)
-        for line in self._lines.values():
-            if line.last is not None and line.last.run is over:
-                line.last = None
 
     def _blocked(
         self, hub: Hub, activation: Activation | None, user: FrameType, seconds: float
