@@ -74,7 +74,7 @@ class Ops(CompiledMark):
         frame.fresh = False
 
     def hole(self, value: object, conversion: str, spec: str, /) -> None:
-        from appl.runtime.prompts.say import part_of
+        from appl.runtime.prompts.hole import part_of
 
         frame: Any = FRAME.get()
         part = part_of(frame, value, conversion, spec)

@@ -23,7 +23,7 @@ from appl.runtime.concurrency.cancelled_waits import (
 )
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, strand_here, wait
 from appl.runtime.concurrency.loop_thread import task_here
-from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
+from appl.runtime.concurrency.promise import AnswerStream, Error, Promise, Proxy, Value
 from appl.runtime.event import ChunksDelivered
 from appl.runtime.reporter import Reporter
 
@@ -187,7 +187,7 @@ class _More(Promise):
 # -- what a program holds
 
 
-class TextStream(Generic[T]):
+class TextStream(AnswerStream, Generic[T]):
     """An answer piece by piece, as ``for`` or ``async for`` asks for it.
 
     Every loop over it, in whatever fiber, task or thread and however late, sees the whole answer

@@ -112,6 +112,16 @@ class Proxy:
     _pending: Promise
 
 
+class AnswerStream:
+    """The base of what reads an answer piece by piece: see ``TextStream``."""
+
+    __slots__ = ()
+
+    def __prompt__(self) -> Proxy | Answer | Lazy:
+        """The part of a prompt: the answer, or the reasoning before it."""
+        raise NotImplementedError
+
+
 class _Glance(threading.local):
     """``on`` while this thread compares values without waiting: futures equal nothing then."""
 
