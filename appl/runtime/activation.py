@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import ref
 
 from appl.prompt import USER, ObservedPrompt, Prompt, RoleName
+from appl.runtime.answers.answer import Answer
 from appl.runtime.concurrency import structure
+from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.scopes import OWN_CODE, call_in_words
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.event import ScopeEntered, ScopeLeft
@@ -93,12 +95,14 @@ KEEPING: set[int] = set()
 
 def _returned(frame: Frame, value: object) -> None:
     """Tell what the activation returned, unless it is the answer of its last ``gen``."""
-    from appl.runtime.snapshot import call_of, snapshot  # a run that nobody watches needs neither
-
-    of = call_of(value)
+    of = value._address if isinstance(value, Answer) else None
+    if isinstance(value, Proxy):
+        of = value._pending.address
     if of is not None and of == f"{frame.address}/gen.{frame.counts.get('gen', 0) - 1}":
         return
     if (watcher := frame.run.reporter.watcher) is not None:
+        from appl.runtime.snapshot import snapshot  # a run that nobody watches needs none of it
+
         shown = None if of is not None else snapshot(value)
         watcher.on_event(ScopeLeft(frame.address, of, shown, None, time.monotonic_ns()))
 

@@ -199,8 +199,12 @@ def _described(names: list[str]) -> Iterator[str]:
         yield f"    {name}: " + f"\n{' ' * 8}".join(lines)
 
 
-def _sentences(source: str) -> Iterator[tuple[str, str]]:
-    """Each annotated name of *source*, with the string below it."""
+def _sentences() -> Iterator[tuple[str, str]]:
+    """Each option with the sentence below it in this file; none where that is not installed."""
+    try:
+        source = inspect.getsource(sys.modules[__name__])
+    except OSError:
+        return
     for node in ast.parse(source).body:
         body = node.body if isinstance(node, ast.ClassDef) else []
         for field, below in pairwise(body):
@@ -212,13 +216,5 @@ def _sentences(source: str) -> Iterator[tuple[str, str]]:
                     yield name, text
 
 
-def _source() -> str:
-    """The source of this module; empty where only its compiled form is installed."""
-    try:
-        return inspect.getsource(sys.modules[__name__])
-    except OSError:
-        return ""
-
-
-_SENTENCES = dict(_sentences(_source()))
+_SENTENCES = dict(_sentences())
 """The sentence about each option."""

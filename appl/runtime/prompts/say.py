@@ -143,21 +143,9 @@ def _collect(
             items += moved(value.nodes(), USER, voice)
     elif isinstance(value, Conversation):
         items += [node for message in value.all() for node in nodes_of_message(message)]
-    else:
-        _collect_other(frame, voice, value, items, bad)
-
-
-def _collect_other(
-    frame: PromptWriter,
-    voice: Voice,
-    value: object,
-    items: list[PromptNode],
-    bad: Callable[[object], None],
-) -> None:
-    kind = type(value)
-    if hasattr(kind, "__prompt__"):
+    elif hasattr(type(value), "__prompt__"):
         _collect(frame, voice, value.__prompt__(), items, bad)  # type: ignore[attr-defined]
-    elif _is_template(kind):
+    elif _is_template(type(value)):
         items += _template(frame, voice, value)
     elif isinstance(value, Lazy) and not isinstance(value, type):
         items.append(PromptNode(None, voice, value))
