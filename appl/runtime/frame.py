@@ -171,27 +171,10 @@ class Frame(PromptWriter):
     """
 
     __slots__ = (
-        "__weakref__",
-        "_at_end",
-        "account",
-        "block",
-        "body",
-        "call_place",
-        "counts",
-        "depth",
-        "end",
-        "ended",
-        "generations",
-        "model",
-        "parent",
-        "prune_at",
-        "regions",
-        "run",
-        "shares",
-        "started",
-        "streams",
-        "thread",
-    )
+        "__weakref__", "_at_end", "account", "block", "body", "call_place", "counts", "depth",
+        "end", "ended", "generations", "model", "parent", "prune_at", "regions", "run", "shares",
+        "started", "streams", "thread",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -107,11 +107,11 @@ class Run:
         for name, place in (places or {}).items():
             self.dispatch.add_place(name, place)
         self._prepare = prepare
-        self.open_tool_memory: Callable[[], ToolMemory | None] = _nothing
+        self.open_tool_memory: Callable[[], ToolMemory | None] = lambda: None
         self.longest_wait = LONGEST_WAIT_S
         self.nests = True  # a run that is opened inside is a scope of this one
         self.is_isolated = False  # while it is open, nobody else in the process is asked
-        self.trace_path: Callable[[], Path | None] = _nothing
+        self.trace_path: Callable[[], Path | None] = lambda: None
         self.closed = False  # nothing can be started any more
         self.over: bool = False  # and all has ended
         self.refusal = ""  # why nothing may be started, if so
@@ -395,10 +395,6 @@ class Run:
         on_over, self.on_over = self.on_over, None
         if on_over is not None:
             on_over()
-
-
-def _nothing() -> None:
-    """Neither the path of a trace nor a memory of tools."""
 
 
 _USUAL = Policy()

@@ -137,28 +137,10 @@ class Call(Promise):
     """
 
     __slots__ = (
-        "account",
-        "attempts",
-        "cache",
-        "earlier_answer",
-        "emit",
-        "frame",
-        "identity",
-        "key",
-        "messages",
-        "model",
-        "n",
-        "node",
-        "priority",
-        "request",
-        "run",
-        "sampling",
-        "schema",
-        "source",
-        "timeout",
-        "tools",
-        "worker",
-    )
+        "account", "attempts", "cache", "earlier_answer", "emit", "frame", "identity", "key",
+        "messages", "model", "n", "node", "priority", "request", "run", "sampling", "schema",
+        "source", "timeout", "tools", "worker",
+    )  # fmt: skip
 
     others: tuple[Spot, ...] = ()
     batches: Any = None

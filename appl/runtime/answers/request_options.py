@@ -15,10 +15,15 @@ from appl.base import fallback
 from appl.base.fallback import DUMMY
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
 from appl.prompt.secret import KEY_OF_CALL, conceal
-from appl.runtime.answers.gen_options import FEATURES, LIMITS, OPTION_NAMES, GenOptions
+from appl.runtime.answers.gen_options import (
+    FEATURES,
+    LIMITS,
+    OPTION_NAMES,
+    GenOptions,
+    check_number,
+)
 from appl.runtime.answers.models import named
 from appl.runtime.answers.option_check import check_fields, stop_texts
-from appl.runtime.answers.option_limits import check_number
 from appl.runtime.concurrency.future import finished
 
 if TYPE_CHECKING:

@@ -57,18 +57,8 @@ class Stream:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_arrival",
-        "_delivered",
-        "_lock",
-        "_log",
-        "_news",
-        "_over",
-        "_posted",
-        "_reporter",
-        "_watching",
-        "home",
-        "partial",
+        "__weakref__", "_arrival", "_delivered", "_lock", "_log", "_news", "_over", "_posted",
+        "_reporter", "_watching", "home", "partial",
     )  # fmt: skip
 
     def __init__(self, answer: Promise, reporter: Reporter, partial: Partial | None = None) -> None:

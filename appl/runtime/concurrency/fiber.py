@@ -288,10 +288,6 @@ class Hub:
         """Note that the hub's thread has nothing more to do."""
         self._rest = "quiet"
 
-    def rests(self) -> bool:
-        """True if every program here waits; from any thread."""
-        return self.rest() is not None
-
     def rest(self) -> Rest | None:
         """The way in which all programs here wait at one moment, or ``None``; from any thread."""
         if self.asleep:

@@ -143,21 +143,9 @@ class Promise:
 
     typed: ClassVar[bool] = False
     __slots__ = (
-        "__weakref__",
-        "address",
-        "children",
-        "delivered",
-        "holder",
-        "home",
-        "in_loop",
-        "independent",
-        "looked",
-        "outcome",
-        "overlaps",
-        "proxy",
-        "subscribers",
-        "waiters",
-    )
+        "__weakref__", "address", "children", "delivered", "holder", "home", "in_loop",
+        "independent", "looked", "outcome", "overlaps", "proxy", "subscribers", "waiters",
+    )  # fmt: skip
 
     def __init__(self, address: str, home: Home | None, independent: bool = False) -> None:
         self.address, self.home = address, home
