@@ -140,7 +140,7 @@ def fail(frame: Frame, error: BaseException) -> None:
     if isinstance(error, Exception | GeneratorExit):
         from appl.runtime.concurrency.unread_calls import unheld  # few functions fail
 
-        ours = unheld(frame, unfinished, error)
+        ours = unheld(frame.address, unfinished, error, frame)
     structure.cancel_all(ours)
     after.prune()
 

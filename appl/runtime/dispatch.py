@@ -89,16 +89,14 @@ class Dispatch:
         self.budgets.ledger.late = account
         return account
 
-    @property
+    # Two threads that come first at once get the same one of these.
+
+    @cached_property
     def embeddings(self) -> Batches:
         """The embeddings of the run; made when a program asks for the first one."""
-        batches: Batches | None = vars(self).get("_embeddings")
-        if batches is None:
-            from appl.runtime.embedding.batches import Batches  # few runs ask for embeddings
+        from appl.runtime.embedding.batches import Batches  # few runs ask for embeddings
 
-            # One for all threads of the run: this adds it in one step.
-            batches = vars(self).setdefault("_embeddings", Batches())
-        return batches
+        return cast("Batches", vars(self).setdefault("embeddings", Batches()))
 
     @cached_property
     def caches(self) -> Caches:
@@ -107,7 +105,7 @@ class Dispatch:
 
         made = Caches()
         made.used = self.uses_caches
-        return cast("Caches", vars(self).setdefault("caches", made))  # one for all threads
+        return cast("Caches", vars(self).setdefault("caches", made))
 
     def cache(self, wanted: object) -> str | None:
         """The name of the cache that ``cache=`` *wanted* means; None where none is read."""

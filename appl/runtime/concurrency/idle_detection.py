@@ -12,7 +12,6 @@ import math
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from appl.runtime.concurrency.effort import (
@@ -62,18 +61,6 @@ class WatchedRun(Protocol):
 
     def fail(self, error: BaseException) -> None:
         """End the run with *error*."""
-
-
-@dataclass(slots=True)
-class _Look:
-    """Hubs at rest, with the number of turns that each has taken.
-
-    ``timed`` if one has timers, ``waits`` if one waits for another thread.
-    """
-
-    turns: dict[Hub, int] = field(default_factory=dict)
-    timed: bool = False
-    waits: bool = False
 
 
 class IdleDetection:
@@ -208,7 +195,11 @@ class IdleDetection:
         elif self._forced_at == self._moves:
             # Nothing has moved since the blocked threads were given up on. They might still go
             # on, so this is not final: the world may hand over, but not end the run yet.
-            self._hand_over(final=False, waits=self._all_wait())
+            # Each thread of the run rests, or waits for another one, perhaps a stranger.
+            hubs = tuple(self._hubs)
+            waits = all(self._rest_of(hub) or waits_for_another(hub.thread) for hub in hubs)
+            waits = waits and not self.timers and self.starting <= 0 and self._loops_poll()
+            self._hand_over(final=False, waits=waits)
         elif self._stands_still():
             # The same threads are still blocked in the same waits. To wait ``GRACE`` seconds for
             # them again before every delivery would make a replay slow for nothing.
@@ -238,30 +229,29 @@ class IdleDetection:
         """
         before = self._resting()
         now = self._resting() if before is not None else None
-        if before is None or now is None or not now.turns.items() <= before.turns.items():
+        if before is None or now is None:
             return None
-        if before.timed or now.timed:
-            return "timed"
-        return "waits" if before.waits or now.waits else "quiet"
+        if any(hub not in before or before[hub][0] != turns for hub, (turns, _) in now.items()):
+            return None
+        kinds = {rest for _, rest in (*before.values(), *now.values())}
+        return "timed" if "timed" in kinds else "waits" if "waits" in kinds else "quiet"
 
-    def _resting(self) -> _Look | None:
-        """A look at all hubs, ``None`` if one does not rest."""
+    def _resting(self) -> dict[Hub, tuple[int, Stillness]] | None:
+        """The number of turns that each hub has taken, and its rest; ``None`` if one has none."""
         awake = self._awake
         if self.starting > 0 or (awake is not None and not self._rest_of(awake) and awake.alive()):
             return None
         hubs = tuple(self._hubs)  # their threads add to the set
         living = [hub for hub in hubs if hub.alive()]  # first: who ends may wake another
         self._hubs.difference_update(set(hubs) - set(living))
-        look = _Look()
+        look: dict[Hub, tuple[int, Stillness]] = {}
         for hub in living:
             hub.settle()
             rest = self._rest_of(hub)
             if rest is None:
                 self._awake = hub
                 return None
-            look.timed = look.timed or rest == "timed"
-            look.waits = look.waits or rest == "waits"
-            look.turns[hub] = hub.turns
+            look[hub] = hub.turns, rest
         self._awake = None
         return look
 
@@ -289,11 +279,6 @@ class IdleDetection:
         if not strangers:
             return FOREIGN_S
         return STRANGERS_S if all(stranger in self._older for stranger in strangers) else None
-
-    def _all_wait(self) -> bool:
-        """True if each thread of the run rests, or waits for another one, perhaps a stranger."""
-        waits = (self._rest_of(hub) or waits_for_another(hub.thread) for hub in tuple(self._hubs))
-        return not self.timers and self.starting <= 0 and all(waits) and self._loops_poll()
 
     def _loops_poll(self) -> bool:
         """True if no running loop has anything to do."""

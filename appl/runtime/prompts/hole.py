@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from types import CoroutineType
 
-from appl.prompt import Formatted, Part, as_media, formatted
-from appl.prompt.formatting import textless
+from appl.prompt import Lazy, Part, as_media
 from appl.runtime.answers.answer import Answer
 from appl.runtime.concurrency.future import Generation
 from appl.runtime.concurrency.promise import AnswerStream, Proxy
@@ -24,18 +23,23 @@ def part_of(frame: PromptWriter, value: object, conversion: str, spec: str) -> P
     """
     if type(value) is str and not conversion and not spec:
         return value
+    lazy: Lazy | None = None
     if isinstance(value, AnswerStream):
         value = value.__prompt__()
-        if not isinstance(value, Proxy | Answer):  # the reasoning before it
-            return Formatted(value, conversion, spec) if conversion or spec else value
+        if not isinstance(value, Proxy | Answer):
+            lazy = value  # the reasoning before the answer
     if isinstance(value, Proxy):
-        pending = value._pending
-        pending.keep(frame.address)
-        if not conversion and not spec:
-            return pending
-        if spec and (conversion or (isinstance(value, Generation) and not pending.typed)):
+        lazy = value._pending
+        value._pending.keep(frame.address)
+    if lazy is not None and not conversion and not spec:
+        return lazy
+    from appl.prompt.formatting import Formatted, formatted, textless  # few values need it
+
+    if lazy is not None:
+        is_text = isinstance(value, Generation) and not value._pending.typed
+        if spec and (is_text or (conversion and isinstance(value, Proxy))):
             format("", spec)  # a bad spec fails at its line, not when the text is there
-        return Formatted(pending, conversion, spec)
+        return Formatted(lazy, conversion, spec)
     if conversion or spec or type(value) in _TEXTUAL:
         return formatted(value, conversion, spec)
     medium = as_media(value)
