@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import ref
 
-from appl.prompt import USER, ObservedPrompt, Prompt
+from appl.prompt import USER, ObservedPrompt, Prompt, RoleName
+from appl.runtime.answers.answer import Answer
 from appl.runtime.concurrency import structure
+from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.scopes import OWN_CODE, call_in_words
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.event import ScopeEntered, ScopeLeft
@@ -27,7 +29,6 @@ from appl.runtime.prompts.roles import Spoken
 if TYPE_CHECKING:
     from appl.compiler.ir import CallCounts
     from appl.runtime.prompts.state import Turn
-    from appl.runtime.reporter import Snapshots
 
 Ctx = Literal["new", "copy", "same", "resume"]
 CONTEXTS: tuple[Ctx, ...] = ("new", "copy", "same", "resume")
@@ -48,6 +49,20 @@ class CallMode:
     block: Spoken | None = None
     metadata: Mapping[str, object] | None = None
     listener: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decoration:
+    """The options of the decorator."""
+
+    ctx: str = "new"
+    compositor: Spoken | None = None
+    model: str | None = None
+    default_return: str | None = None
+    docstring_as: RoleName | None = None
+    parallel: bool = False
+    auto_prime: bool = False
+    new_ctx_func: Callable[[], PromptWriter] | None = None
 
 
 class _Recursion:
@@ -78,21 +93,17 @@ KEEPING: set[int] = set()
 """The ids of code of this package that calls functions of users and takes their futures."""
 
 
-def _prompt(around: PromptWriter, ctx: str, beside: bool) -> Prompt:
-    """The prompt of an activation that goes on from the one *around* it, unless it resumes."""
-    if ctx == "same" and not beside:
-        return around.prompt
-    return around.prompt.copy() if ctx in ("copy", "same") else Prompt()
-
-
 def _returned(frame: Frame, value: object) -> None:
     """Tell what the activation returned, unless it is the answer of its last ``gen``."""
-    reporter = frame.run.reporter
-    of = reporter.snapshots.call_of(value)
+    of = value._address if isinstance(value, Answer) else None
+    if isinstance(value, Proxy):
+        of = value._pending.address
     if of is not None and of == f"{frame.address}/gen.{frame.counts.get('gen', 0) - 1}":
         return
-    if (watcher := reporter.watcher) is not None:
-        shown = None if of is not None else reporter.snapshots.snapshot(value)
+    if (watcher := frame.run.reporter.watcher) is not None:
+        from appl.runtime.snapshot import snapshot  # a run that nobody watches needs none of it
+
+        shown = None if of is not None else snapshot(value)
         watcher.on_event(ScopeLeft(frame.address, of, shown, None, time.monotonic_ns()))
 
 
@@ -129,7 +140,7 @@ def fail(frame: Frame, error: BaseException) -> None:
     if isinstance(error, Exception | GeneratorExit):
         from appl.runtime.concurrency.unread_calls import unheld  # few functions fail
 
-        ours = unheld(frame, unfinished, error)
+        ours = unheld(frame.address, unfinished, error, frame)
     structure.cancel_all(ours)
     after.prune()
 
@@ -143,15 +154,6 @@ def heir(frame: Frame) -> Frame:
 
 
 # -- ways to run the code of one: at once, or awaited; for generators see ``generators``
-
-
-_SELF = ("self", "cls")
-
-
-def _parameters(body: Body) -> tuple[str, ...]:
-    """The names of the parameters of *body* that arguments go to by their place."""
-    code = getattr(getattr(body, "function", body.body), "__code__", None)
-    return () if code is None else code.co_varnames[: code.co_argcount]
 
 
 class Body:
@@ -168,7 +170,7 @@ class Body:
     begins = False
     """True if something is to be done before the first line of the code."""
     _names: tuple[str, ...] | None = None
-    """The names of its parameters, once somebody has asked for them."""
+    """The names of the parameters that arguments go to by their place, once they were needed."""
 
     def counts(self) -> CallCounts | None:
         """The calls that an activation makes on its own prompt; ``None`` if nobody knows."""
@@ -207,8 +209,10 @@ class Body:
         if ctx == "resume":
             state = states_of(caller).of(self, self.owner(args), around.prompt)
             prompt = state.prompt
+        elif ctx == "same" and not beside:
+            prompt = around.prompt
         else:
-            prompt = Prompt() if ctx == "new" else _prompt(around, ctx, beside)
+            prompt = Prompt() if ctx == "new" else around.prompt.copy()
         regions = () if beside else caller.regions
         frame = Frame(run, caller, caller.issue(self.name), prompt, voice, regions)
         if frame.depth > _recursion.reach:
@@ -221,25 +225,23 @@ class Body:
             turn = state.turn(caller, frame)
         if (watcher := run.reporter.watcher) is not None:
             at, address, parent = time.monotonic_ns(), frame.address, caller.address
-            shown = None
-            if run.reporter.shows_arguments:
-                shown = self._shown(run.reporter.snapshots, args, kwargs)
+            shown = self._shown(args, kwargs) if run.reporter.shows_arguments else None
             about = mode.metadata
             watcher.on_event(
                 ScopeEntered(address, parent, self.name, self.file, self.line, at, about, shown)
             )
         return frame, turn
 
-    def _shown(
-        self, snapshots: Snapshots, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[str, ...]:
+    def _shown(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[str, ...]:
         """What is shown of the arguments of a call; a method's object is not."""
-        names = self._names
-        if names is None:
-            names = self._names = _parameters(self)
-        if names and names[0] in _SELF and args:
-            return snapshots.arguments(names[1:], args[1:], kwargs)
-        return snapshots.arguments(names, args, kwargs)
+        from appl.runtime.snapshot import arguments
+
+        if self._names is None:
+            code = getattr(getattr(self, "function", self.body), "__code__", None)
+            self._names = () if code is None else code.co_varnames[: code.co_argcount]
+        if args and self._names[:1] in (("self",), ("cls",)):
+            return arguments(self._names[1:], args[1:], kwargs)
+        return arguments(self._names, args, kwargs)
 
     def begun(self, frame: Frame) -> None:
         """Called in *frame* before the first line of the code, if it ``begins`` or has a block."""

@@ -15,7 +15,7 @@ from appl.backend import Backend, BringsOrder, Sampling, offers
 from appl.runtime.answers.models import Models
 from appl.runtime.scheduling.dispatcher import BackendEndpoint, Budgets, Dispatcher
 from appl.runtime.scheduling.order import CallQueue, Order, plain_order
-from appl.runtime.scheduling.policy import Allowance, Policy
+from appl.runtime.scheduling.policy import Allowance
 from appl.runtime.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 class Dispatch:
     """The queue of a run, and its ways to one backend or several.
 
+    All calls go to the backend of *place*, in this *order*, until another backend is added.
     ``requests`` are the ``RequestOptions`` and samplings of earlier calls, by what was written. All
     calls have the same ``budgets``. ``places`` are the backends. No cache is read without
     ``uses_caches``.
@@ -37,27 +38,25 @@ class Dispatch:
     def __init__(
         self,
         models: Models,
-        policy: Policy,
+        place: BackendEndpoint,
+        order: Order | None,
         *,
         seed: int | None,
         concurrency: int | None,
         look_soon: Callable[[], None],
         warn: Callable[[str, str], None],
     ) -> None:
-        self.models, self.policy = models, policy
+        self.models, self.policy = models, place.policy
         self.uses_caches = True
         self.requests: dict[object, tuple[object, Sampling]] = {}
         self.budgets = Budgets()
         self.places: list[BackendEndpoint] = []
-        self.scheduler: Scheduler | Placing
         self._forecast: Forecast | None = None
         self._all_backends: Placing | None = None
         self._seed, self._concurrency = seed, concurrency
         self._look_soon, self._warn = look_soon, warn
-
-    def begin(self, place: BackendEndpoint, order: Order | None) -> None:
-        """Send all calls to the backend of *place*, in this *order*."""
-        self.scheduler = self._own = self._scheduler(place, order)
+        self._own = self._scheduler(place, order)
+        self.scheduler: Scheduler | Placing = self._own
 
     def add_place(self, name: str, place: BackendEndpoint) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
@@ -65,9 +64,9 @@ class Dispatch:
 
     def follow_routes(self) -> None:
         """Send calls where their models' routes lead; without it the own backend answers all."""
-        self.models.on_route = self._routed
+        self.models.on_route = self._placing
         if self.models.routed:
-            self._routed()
+            self._placing()
 
     def expect(self, forecast: Forecast | None) -> None:
         """Plan by *forecast*, the calls of an earlier run, where there is a deadline."""
@@ -90,16 +89,14 @@ class Dispatch:
         self.budgets.ledger.late = account
         return account
 
-    @property
+    # Two threads that come first at once get the same one of these.
+
+    @cached_property
     def embeddings(self) -> Batches:
         """The embeddings of the run; made when a program asks for the first one."""
-        batches: Batches | None = vars(self).get("_embeddings")
-        if batches is None:
-            from appl.runtime.embedding.batches import Batches  # few runs ask for embeddings
+        from appl.runtime.embedding.batches import Batches  # few runs ask for embeddings
 
-            # One for all threads of the run: this adds it in one step.
-            batches = vars(self).setdefault("_embeddings", Batches())
-        return batches
+        return cast("Batches", vars(self).setdefault("embeddings", Batches()))
 
     @cached_property
     def caches(self) -> Caches:
@@ -108,14 +105,11 @@ class Dispatch:
 
         made = Caches()
         made.used = self.uses_caches
-        return cast("Caches", vars(self).setdefault("caches", made))  # one for all threads
+        return cast("Caches", vars(self).setdefault("caches", made))
 
     def cache(self, wanted: object) -> str | None:
         """The name of the cache that ``cache=`` *wanted* means; None where none is read."""
         return self.caches.named(wanted)
-
-    def _routed(self) -> None:
-        self._placing()
 
     def _placing(self) -> Placing:
         """The scheduler of a run with several backends; earlier calls stay with their own one."""

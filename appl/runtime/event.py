@@ -316,11 +316,6 @@ class WantsArguments(Protocol):
         """True if it wants to know that in this run."""
 
 
-def wants_arguments(instrument: Instrument) -> bool:
-    """True if *instrument* wants the arguments and results of functions."""
-    return offers(instrument, WantsArguments) and instrument.wants_arguments
-
-
 @runtime_checkable
 class Unfailing(Protocol):
     """An instrument that may never raise, so that it is told without a guard."""
@@ -328,8 +323,3 @@ class Unfailing(Protocol):
     @property
     def never_raises(self) -> bool:
         """True if it does not."""
-
-
-def never_raises(instrument: Instrument) -> bool:
-    """True if *instrument* says that it raises nothing."""
-    return offers(instrument, Unfailing) and instrument.never_raises

@@ -171,27 +171,10 @@ class Frame(PromptWriter):
     """
 
     __slots__ = (
-        "__weakref__",
-        "_at_end",
-        "account",
-        "block",
-        "body",
-        "call_place",
-        "counts",
-        "depth",
-        "end",
-        "ended",
-        "generations",
-        "model",
-        "parent",
-        "prune_at",
-        "regions",
-        "run",
-        "shares",
-        "started",
-        "streams",
-        "thread",
-    )
+        "__weakref__", "_at_end", "account", "block", "body", "call_place", "counts", "depth",
+        "end", "ended", "generations", "model", "parent", "prune_at", "regions", "run", "shares",
+        "started", "streams", "thread",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -340,24 +323,22 @@ open_runs: list[FrameRun] = []
 
 
 def current() -> FrameRun:
-    """The run that the caller is in: its own, the one that is open, else the process's."""
+    """The run that the caller is in: its own, the one that is open, else the process's.
+
+    That is the open run of its thread, or the only one. Where several threads or tasks have runs
+    open, as in a server, another thread is in none of them.
+    """
     frame = FRAME.get()
     if frame is not None:
         return frame.run
-    return _around() or isolated_run() or cast(FrameRun, services.sessions().process_run())
-
-
-def _around() -> FrameRun | None:
-    """The open run that the caller belongs to: the one of its thread, or the only one.
-
-    Where several threads or tasks have runs open, as in a server, another thread is in none.
-    """
     thread, task = threading.get_ident(), task_here()
     runs = list(open_runs)  # other threads open and close theirs meanwhile
     for run in reversed(runs):
         if run.tree.root.thread == thread and run.tree.task in (None, task):
             return run
-    return runs[-1] if len({(run.tree.root.thread, run.tree.task) for run in runs}) == 1 else None
+    if len({(run.tree.root.thread, run.tree.task) for run in runs}) == 1:
+        return runs[-1]
+    return isolated_run() or cast(FrameRun, services.sessions().process_run())
 
 
 def enclosing_run() -> FrameRun | None:

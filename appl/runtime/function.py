@@ -6,20 +6,18 @@ is taken when it is called, whatever runs it later.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import sys
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 from weakref import ref
 
-from appl.base import fallback
 from appl.compiler.hooks import is_compiled, program_of
 from appl.errors import ApplError, InvalidOption
-from appl.prompt import UNFORMATTED, RoleName, Voice
-from appl.runtime.activation import CONTEXTS, KEEPING, Body, CallMode, marked
+from appl.prompt import UNFORMATTED, Voice
+from appl.runtime.activation import KEEPING, Body, CallMode, Decoration, marked
 from appl.runtime.concurrency.fiber import hub_here, strand_here
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.scopes import call_in_words
@@ -40,20 +38,6 @@ R = TypeVar("R")
 Context = Literal["new", "copy", "same", "resume"]
 _ABOUT = frozenset({"ctx_method", "compositor", "_ctx", "_globals", "_locals"})
 """Keywords of a call that are about the call itself, unless the function has such a parameter."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Decoration:
-    """The options of the decorator."""
-
-    ctx: str = "new"
-    compositor: Compositor | None = None
-    model: str | None = None
-    default_return: str | None = None
-    docstring_as: RoleName | None = None
-    parallel: bool = False
-    auto_prime: bool = False
-    new_ctx_func: Callable[[], PromptContext] | None = None
 
 
 class DecoratedFunction(Body):
@@ -109,23 +93,12 @@ class DecoratedFunction(Body):
     # -- one activation
 
     def asked(self, kwargs: dict[str, object]) -> CallMode:
-        mode = self.mode
-        if kwargs and not self._about.isdisjoint(kwargs):
-            about = {word: kwargs.pop(word) for word in self._about if word in kwargs}
-            if (ctx := about.get("ctx_method")) is not None:
-                mode = dataclasses.replace(mode, ctx=_context(f"{self.name}(ctx_method=", ctx))
-            if "compositor" in about:
-                block = _compositor(about["compositor"], f"{self.name}(compositor=...)")
-                mode = dataclasses.replace(mode, block=block)
-            if (context := about.get("_ctx")) is not None:
-                context = _checked_context(self.name, "_ctx= takes", context)
-                mode = dataclasses.replace(mode, context=context)
-        if self.decoration.new_ctx_func is not None and mode.ctx == "new":
-            context = _checked_context(
-                self.name, "new_ctx_func() must return", self.decoration.new_ctx_func()
-            )
-            mode = dataclasses.replace(mode, ctx="same", context=context)
-        return mode
+        if not self.asks and (not kwargs or self._about.isdisjoint(kwargs)):
+            return self.mode
+        from appl.runtime.decoration import mode_of  # few calls say how they are made
+
+        about = {word: kwargs.pop(word) for word in self._about if word in kwargs}
+        return mode_of(self.name, self.mode, about, self.decoration.new_ctx_func)
 
     def owner(self, args: tuple[object, ...]) -> Any:
         """The object that a method is called on, to which its ``resume`` state belongs."""
@@ -202,32 +175,7 @@ class DecoratedFunction(Body):
         return Future(task)
 
 
-def _checked_context(name: str, what: str, value: object) -> PromptContext:
-    from appl.runtime.prompts.prompt_context import PromptContext  # few programs hold prompts
-
-    if not isinstance(value, PromptContext):
-        raise InvalidOption(f"{name}: {what} a PromptContext, got {value!r:.80}")
-    return value
-
-
-def _context(where: str, ctx: object) -> str:
-    """*ctx* as one of the contexts."""
-    if ctx not in CONTEXTS and isinstance(ctx, str):
-        ctx = fallback.names().context(ctx, CONTEXTS)
-    if ctx not in CONTEXTS:
-        raise ValueError(f"{where}{ctx!r}): ctx is one of {', '.join(CONTEXTS)}")
-    return cast(str, ctx)
-
-
 # -- the four kinds of functions
-
-
-def _in_body() -> bool:
-    """True if the caller of a parallel coroutine function is the body of a ``@ppl`` function.
-
-    Plain Python needs the coroutine itself, for ``create_task`` and ``asyncio.run``.
-    """
-    return is_compiled(sys._getframe(2).f_code)
 
 
 def _in_plain_code() -> bool:
@@ -281,7 +229,8 @@ def _sync() -> Callable[..., object]:
 def _async() -> Callable[..., object]:
     def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
         program: DecoratedFunction = _appl().__dict__[_PROGRAM]
-        if program.decoration.parallel and _in_body():
+        # Plain Python needs the coroutine itself, for ``create_task`` and ``asyncio.run``.
+        if program.decoration.parallel and is_compiled(sys._getframe(1).f_code):
             return program.spawn(args, kwargs)
         settle = program.returns_value and _in_plain_code()
         frame, turn = program.enter(args, kwargs)
@@ -295,31 +244,16 @@ def _async() -> Callable[..., object]:
 def _generator() -> Callable[..., Any]:
     def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
         program: DecoratedFunction = _appl().__dict__[_PROGRAM]
-        from appl.runtime.generators import generate, primed  # few functions are generators
+        from appl.runtime.generators import driven  # few functions are generators
 
         frame, turn = program.enter(args, kwargs)
-        generator = generate(program, frame, turn, program.body(*args, **kwargs))
-        return primed(program.name, generator) if program.decoration.auto_prime else generator
+        inner = program.body(*args, **kwargs)
+        return driven(program, frame, turn, inner, program.decoration.auto_prime)
 
     return wrapper
 
 
-def _asyncgen() -> Callable[..., Any]:
-    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
-        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
-        from appl.runtime.generators import Primed, agenerate
-
-        frame, turn = program.enter(args, kwargs)
-        generator = agenerate(program, frame, turn, program.body(*args, **kwargs))
-        return Primed(program.name, generator) if program.decoration.auto_prime else generator
-
-    return wrapper
-
-
-_WRAPPERS = {"sync": _sync, "async": _async, "generator": _generator, "asyncgen": _asyncgen}
-
-_OPTIONS = tuple(option.name for option in dataclasses.fields(Decoration))
-_ROLES: dict[str, RoleName] = {"user": "user", "system": "system"}
+_WRAPPERS = {"sync": _sync, "async": _async, "generator": _generator, "asyncgen": _generator}
 
 
 @overload
@@ -365,49 +299,15 @@ def ppl(
     """
     if not isinstance(ctx, str):
         return _decorate(ctx, Decoration())
-    if older:
-        meant = fallback.names().decorator(older, _OPTIONS)
-        compositor = meant.get("compositor", compositor)
-        docstring_as = docstring_as or meant.get("docstring_as")
-    if docstring_as not in (None, *_ROLES):
-        raise ValueError(f"@ppl(docstring_as={docstring_as!r}): it is 'user' or 'system'")
-    if default_return not in (None, "prompt"):
-        raise ValueError(f"@ppl(default_return={default_return!r}): only 'prompt' is known")
-    if model is not None and not (isinstance(model, str) and model):
-        raise InvalidOption(f"@ppl(model=...) takes the name of a model, got {model!r:.80}")
-    for name, value in (("parallel", parallel), ("auto_prime", auto_prime)):
-        if not isinstance(value, bool):
-            raise InvalidOption(f"@ppl({name}=...) is True or False, got {value!r:.80}")
-    if new_ctx_func is not None:
-        from appl.runtime.prompts.prompt_context import PromptContext  # few functions give one
+    from appl.runtime.decoration import (
+        decoration_of,
+    )  # most functions are decorated without options
 
-        if not callable(new_ctx_func):
-            raise InvalidOption(
-                "@ppl(new_ctx_func=...) takes a function that makes a PromptContext, got "
-                f"{new_ctx_func!r:.80}"
-            )
-        if new_ctx_func is PromptContext:  # which makes the usual ones
-            new_ctx_func = None
-    decoration = Decoration(
-        _context("@ppl(ctx=", ctx),
-        _compositor(compositor, "@ppl(compositor=...)"),
-        model,
-        default_return,
-        _ROLES.get(docstring_as or ""),
-        parallel,
-        auto_prime,
-        new_ctx_func,
-    )
+    decoration = decoration_of(
+        ctx, compositor, model, default_return, docstring_as, parallel, auto_prime, new_ctx_func,
+        older,
+    )  # fmt: skip
     return lambda f: _decorate(f, decoration)
-
-
-def _compositor(value: object, where: str) -> Compositor | None:
-    """*value* as the compositor of an option."""
-    if value is None:
-        return None
-    from appl.runtime.prompts.compositor import compositor_of
-
-    return compositor_of(value, where)
 
 
 def _decorate(f: object, decoration: Decoration) -> Any:

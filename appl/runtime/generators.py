@@ -128,17 +128,20 @@ def _no_step() -> None:
     """In place of the next step of a generator that is closed."""
 
 
-# -- generators that have run to their first yield when they are handed out
+# -- generators as they are handed out
 
 
-def primed(
-    name: str, generator: Generator[object, object, object]
-) -> Generator[object, object, object]:
-    """*generator* itself, after its first step."""
-    try:
-        next(generator)
-    except StopIteration:
-        raise _never_yielded(name) from None
+def driven(body: Body, frame: Frame, turn: Turn | None, inner: Any, is_primed: bool) -> Any:
+    """A generator, or an async one, that drives *inner*; primed, it has run to its first yield."""
+    if isinstance(inner, AsyncGenerator):
+        steps = agenerate(body, frame, turn, inner)
+        return Primed(body.name, steps) if is_primed else steps
+    generator = generate(body, frame, turn, inner)
+    if is_primed:
+        try:
+            next(generator)
+        except StopIteration:
+            raise _never_yielded(body.name) from None
     return generator
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 # What an operation needs is imported by the operation: a program loads the code of those that it
 # has. Once loaded, such an import is a look at a table.
 
-_PLAIN = PLAIN
-
 
 def _frame() -> Frame:
     frame = FRAME.get()
@@ -74,7 +72,7 @@ class Ops(CompiledMark):
         frame.fresh = False
 
     def hole(self, value: object, conversion: str, spec: str, /) -> None:
-        from appl.runtime.prompts.say import part_of
+        from appl.runtime.prompts.hole import part_of
 
         frame: Any = FRAME.get()
         part = part_of(frame, value, conversion, spec)
@@ -97,8 +95,8 @@ class Ops(CompiledMark):
     def prep(
         self, f: Callable[..., object], /, *args: object, **kwargs: object
     ) -> Callable[[], object]:
-        if _PLAIN.issuperset(map(type, args)) and (
-            not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))
+        if PLAIN.issuperset(map(type, args)) and (
+            not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
         ):
             return partial(f, *args, **kwargs)
         from appl.runtime.resolve import prepared
@@ -124,7 +122,7 @@ class Ops(CompiledMark):
         return value
 
     def wait(self, value: object, /) -> object:
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             return value
         from appl.runtime.resolve import resolve
 
@@ -150,8 +148,8 @@ class Ops(CompiledMark):
     async def aprep(
         self, f: Callable[..., object], /, *args: object, **kwargs: object
     ) -> Callable[[], object]:
-        if _PLAIN.issuperset(map(type, args)) and (
-            not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))
+        if PLAIN.issuperset(map(type, args)) and (
+            not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
         ):
             return partial(f, *args, **kwargs)
         from appl.runtime.resolve import aprepared
@@ -180,7 +178,7 @@ class Ops(CompiledMark):
         return await awaited(value._pending) if isinstance(value, Proxy) else value
 
     async def await_all(self, value: object, /) -> Any:
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             return value
         from appl.runtime.resolve import aresolve
 

@@ -9,36 +9,17 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 from appl.backend import offers
 from appl.runtime.event import (
     Concealing,
     Event,
     Instrument,
+    Unfailing,
+    WantsArguments,
     Warned,
-    never_raises,
-    wants_arguments,
     wants_chunks,
 )
-
-
-class Snapshots(Protocol):
-    """How arguments and results are shown: the module ``appl.runtime.snapshot``."""
-
-    @property
-    def arguments(
-        self,
-    ) -> Callable[[tuple[str, ...], tuple[object, ...], Mapping[str, object]], tuple[str, ...]]:
-        """What is shown of arguments, with the names of their parameters."""
-
-    @property
-    def snapshot(self) -> Callable[[object], tuple[str, ...]]:
-        """What is shown of a value."""
-
-    @property
-    def call_of(self) -> Callable[[object], str | None]:
-        """The address of the call that a value is the answer of."""
 
 
 class Reporter:
@@ -50,14 +31,12 @@ class Reporter:
     """
 
     def __init__(self, instruments: Iterable[Instrument]) -> None:
-        self._watch_with(list(instruments))
-        self.streams = any(map(wants_chunks, self.instruments))
-        self.shows_arguments = any(map(wants_arguments, self.instruments))
-        if self.shows_arguments:
-            from appl.runtime import snapshot  # a run that nobody watches needs none of it
-
-            self.snapshots = snapshot
-        self.tell: Callable[[str], None] = _on_stderr
+        self._watch_with(every := list(instruments))
+        self.streams = any(map(wants_chunks, every))
+        self.shows_arguments = any(
+            offers(one, WantsArguments) and one.wants_arguments for one in every
+        )
+        self.tell: Callable[[str], None] = lambda line: print(line, file=sys.stderr)
         self._reported: set[object] = set()
 
     def add_first(self, instrument: Instrument) -> None:
@@ -71,14 +50,14 @@ class Reporter:
 
     def _watch_with(self, instruments: list[Instrument]) -> None:
         self.instruments, self.watcher = instruments, None
-        if len(instruments) == 1 and never_raises(instruments[0]):
+        only = instruments[0] if len(instruments) == 1 else None
+        if only is not None and offers(only, Unfailing) and only.never_raises:
             self.watcher = instruments[0]
         elif instruments:
             # Weakly: a reporter that held itself would wait for the garbage collector.
             self.watcher = weakref.proxy(self)
 
     watcher: Instrument | None
-    snapshots: Snapshots
 
     def on_event(self, event: Event) -> None:
         """Tell every instrument; one that raises is dropped, with a warning."""
@@ -86,9 +65,7 @@ class Reporter:
             try:
                 instrument.on_event(event)
             except Exception as error:
-                self._watch_with(
-                    [observer for observer in self.instruments if observer is not instrument]
-                )
+                self.remove(instrument)
                 self.warn("", f"{type(instrument).__name__} failed and is dropped: {error!r}")
 
     def emit(self, event: Event) -> None:
@@ -116,10 +93,6 @@ class Reporter:
         if key not in self._reported:
             self._reported.add(key)
             self.tell(_signed(message))
-
-
-def _on_stderr(line: str) -> None:
-    print(line, file=sys.stderr)
 
 
 def _signed(message: str) -> str:

@@ -13,7 +13,7 @@ import itertools
 import operator
 import queue
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from appl.compiler.hooks import program_of
@@ -53,6 +53,15 @@ def futures_in(value: Any, futures: list[Proxy], visited: set[int]) -> None:
         futures.append(value)
 
 
+def _futures_of(values: Iterable[object]) -> list[Proxy]:
+    """The futures in *values*, in their order."""
+    futures: list[Proxy] = []
+    visited: set[int] = set()
+    for value in values:
+        futures_in(value, futures, visited)
+    return futures
+
+
 def _plain(inner: Any) -> bool:
     """True if no element can hold a future; fastest when all are of one type."""
     for first in inner:
@@ -87,21 +96,17 @@ def resolve(value: object) -> Any:
     """The finished value of one argument."""
     if type(value) in PLAIN:
         return value
-    futures: list[Proxy] = []
-    futures_in(value, futures, set())
-    if not futures:
-        return value
+    futures = _futures_of((value,))
     for future in futures:
         result_of(future._pending)
-    return replaced(value, {})
+    return replaced(value, {}) if futures else value
 
 
 async def aresolve(value: object) -> Any:
     """:func:`resolve` in a coroutine."""
     if type(value) in PLAIN:
         return value
-    futures: list[Proxy] = []
-    futures_in(value, futures, set())
+    futures = _futures_of((value,))
     for future in futures:
         await awaited(future._pending)
     return replaced(value, {}) if futures else value
@@ -180,10 +185,7 @@ def prepared(f: Callable[..., object], args: tuple[object, ...], kwargs: dict[st
         return functools.partial(f, *_unwrapped(args), **{k: _unwrap(v) for k, v in kwargs.items()})
     if args and _uses_up(f):
         args = tuple(map(_elements, args))
-    futures: list[Proxy] = []
-    visited: set[int] = set()
-    for argument in (*args, *kwargs.values()):
-        futures_in(argument, futures, visited)
+    futures = _futures_of((*args, *kwargs.values()))
     for future in futures:
         result_of(future._pending)
     return functools.partial(f, *_final(args, futures), **_final_named(kwargs, futures))
@@ -233,10 +235,7 @@ async def aprepared(
         if args and _hashes_first(f):
             args = (await aresolve(args[0]), *args[1:])
         return functools.partial(f, *_unwrapped(args), **{k: _unwrap(v) for k, v in kwargs.items()})
-    futures: list[Proxy] = []
-    visited: set[int] = set()
-    for argument in (*args, *kwargs.values()):
-        futures_in(argument, futures, visited)
+    futures = _futures_of((*args, *kwargs.values()))
     for future in futures:
         await awaited(future._pending)
     return functools.partial(f, *_final(args, futures), **_final_named(kwargs, futures))

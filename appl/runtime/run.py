@@ -7,6 +7,7 @@ at.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
     from appl.runtime.prompts.recent import Recent
     from appl.runtime.prompts.state import States
-    from appl.runtime.scheduling.accounts import Account
     from appl.runtime.scheduling.call_status import CallStatus
     from appl.runtime.tools.offers import ToolMemory
 
@@ -97,21 +97,21 @@ class Run:
         self.outside: Outside = Outside(self, Live() if world is None else world)
         self.dispatch = Dispatch(
             models,
-            policy,
+            BackendEndpoint(backend, policy, traffic),
+            order,
             seed=seed,
             concurrency=concurrency,
             look_soon=self.outside.look_soon,
             warn=self.reporter.warn,
         )
-        self.dispatch.begin(BackendEndpoint(backend, policy, traffic), order)
         for name, place in (places or {}).items():
             self.dispatch.add_place(name, place)
         self._prepare = prepare
-        self.open_tool_memory: Callable[[], ToolMemory | None] = _nothing
+        self.open_tool_memory: Callable[[], ToolMemory | None] = lambda: None
         self.longest_wait = LONGEST_WAIT_S
         self.nests = True  # a run that is opened inside is a scope of this one
         self.is_isolated = False  # while it is open, nobody else in the process is asked
-        self.trace_path: Callable[[], Path | None] = _nothing
+        self.trace_path: Callable[[], Path | None] = lambda: None
         self.closed = False  # nothing can be started any more
         self.over: bool = False  # and all has ended
         self.refusal = ""  # why nothing may be started, if so
@@ -121,7 +121,12 @@ class Run:
         self.on_late: Callable[[], None] | None = None  # called where something is refused as late
         self.began = time.monotonic()
         self._spared: Promise | None = None
-        self.tree = ScopeTree(self, _account(policy))
+        account = None
+        if policy is not _USUAL and policy.budget:
+            from appl.runtime.scheduling.accounts import Account  # few runs have a budget
+
+            account = Account(policy.budget)
+        self.tree = ScopeTree(self, account)
         self.outside.open(self, backend)
         for place in (places or {}).values():
             self.outside.ask_for_waits(self, place.backend)
@@ -282,46 +287,44 @@ class Run:
         """Wait for everything (after *error*: cancel it first); raise failures not looked at."""
         if self.closed:
             return
-        raised: BaseException | None = error
-        try:
-            if isinstance(error, RunWaiting) and self.waiting is None:
-                self._waits_for(error)  # as a run of its own does that was opened inside
-            if error is not None:
-                structure.cancel_all(self.tree.started())
-            self._drop_as_recorded()
+        with self._finishing(error):
             self._join()
             for awaited in self._last_started():
                 with orphans.watched(awaited):
                     failure = structure.join(awaited)
             if error is None:
                 self._raise(failure)
-        except BaseException as late:
-            raised = late
-            raise
-        finally:
-            self._end(raised)
 
     async def afinish(self, error: BaseException | None = None) -> None:
         """:meth:`finish` in a coroutine."""
         if self.closed:
             return
-        raised: BaseException | None = error
-        try:
-            if isinstance(error, RunWaiting) and self.waiting is None:
-                self._waits_for(error)  # as a run of its own does that was opened inside
-            if error is not None:
-                structure.cancel_all(self.tree.started())
-            self._drop_as_recorded()
+        with self._finishing(error):
             for awaited in self._last_started():
                 with orphans.watched(awaited):
                     failure = await structure.ajoin(awaited)
             if error is None:
                 self._raise(failure)
+
+    @contextlib.contextmanager
+    def _finishing(self, error: BaseException | None) -> Iterator[None]:
+        """The block in which everything is waited for; it ends the run, however it is left."""
+        try:
+            if isinstance(error, RunWaiting) and self.waiting is None:
+                self._waits_for(error)  # as a run of its own does that was opened inside
+            if error is not None:
+                structure.cancel_all(self.tree.started())
+            # What a generator left that was collected when this run was recorded is cancelled. When
+            # it is collected is up to the collector; in a replay it may be there still.
+            for frame in self.tree.suspended:
+                dropped = self.outside.world.dropped
+                structure.cancel_all([p for p in frame.started if dropped(p.address)])
+            yield
         except BaseException as late:
-            raised = late
+            error = late
             raise
         finally:
-            self._end(raised)
+            self._end(error)
 
     def _raise(self, failure: Promise | None) -> None:
         """Raise what broke the run, else the *failure* that nobody has looked at."""
@@ -348,17 +351,6 @@ class Run:
         if spared is not None and spared.subscribe(lambda _: ended.set()):
             spared.cancel()
             ended.wait(seconds)
-
-    def _drop_as_recorded(self) -> None:
-        """Cancel what a generator left that was collected when this run was recorded.
-
-        When it is collected is up to the collector; in a replay it may be there still.
-        """
-        for frame in self.tree.suspended:
-            abandoned = [
-                pending for pending in frame.started if self.outside.world.dropped(pending.address)
-            ]
-            structure.cancel_all(abandoned)
 
     def _last_started(self) -> Iterator[list[Promise]]:
         """The calls to wait for at the end; then, with the run closed, those that came meanwhile.
@@ -392,34 +384,17 @@ class Run:
         if (detection := self.outside.idle_detection) is not None:
             detection.ends()
         if self.waiting is not None:
-            ended = RunEnded("waiting", None, time.monotonic_ns())
+            reason, error = "waiting", None
+        elif error is None:
+            reason = "finished"
+        elif isinstance(error, KeyboardInterrupt):
+            reason = "interrupted"
         else:
-            ended = RunEnded(_reason(error), error, time.monotonic_ns())
-        self.reporter.emit(ended)
+            reason = "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+        self.reporter.emit(RunEnded(reason, error, time.monotonic_ns()))
         on_over, self.on_over = self.on_over, None
         if on_over is not None:
             on_over()
-
-
-def _nothing() -> None:
-    """Neither the path of a trace nor a memory of tools."""
-
-
-def _account(policy: Policy) -> Account | None:
-    """The account of a run with this *policy*, if it has a budget."""
-    if policy is _USUAL or not policy.budget:
-        return None
-    from appl.runtime.scheduling.accounts import Account
-
-    return Account(policy.budget)
-
-
-def _reason(error: BaseException | None) -> str:
-    if error is None:
-        return "finished"
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
-    return "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
 
 
 _USUAL = Policy()

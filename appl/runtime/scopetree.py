@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from asyncio import _get_running_loop
-from collections.abc import Iterator
 from contextvars import Token
 from typing import TYPE_CHECKING
 from weakref import ref
@@ -26,31 +25,6 @@ if TYPE_CHECKING:
 
 _PRUNE = 64
 Holder = threading.Thread | asyncio.Task[object]
-
-
-class Scopes:
-    """The scopes of a run, in the order in which they were made; used under the run's lock."""
-
-    def __init__(self) -> None:
-        self._held: list[tuple[Frame, ref[Holder]]] = []
-        self._prune_at = _PRUNE
-
-    def add(self, frame: Frame) -> None:
-        """Keep *frame*, which belongs to the thread or task that runs now."""
-        # The bound doubles with what is left, so that looking through all of them costs each
-        # addition a constant time.
-        if len(self._held) >= self._prune_at:
-            self._held = [entry for entry in self._held if _needed(*entry)]
-            self._prune_at = 2 * len(self._held) + _PRUNE
-        # Weakly: a task that was cancelled holds the error that ended it, and with that all the
-        # variables that it had. Calls of which they alone have the generations are to end now.
-        self._held.append((frame, ref(task_here() or threading.current_thread())))
-
-    def __iter__(self) -> Iterator[Frame]:
-        return iter([frame for frame, _ in self._held])
-
-    def __len__(self) -> int:
-        return len(self._held)
 
 
 def _needed(frame: Frame, held_by: ref[Holder]) -> bool:
@@ -82,15 +56,16 @@ class ScopeTree:
     """The frames of *run* that nothing else of the run holds.
 
     ``root`` is the outermost frame and ``task`` the asyncio task that it belongs to, if any;
-    ``scopes`` are those of tasks and threads of the user's own, ``suspended`` those of generators
-    that have begun and not ended.
+    ``scopes`` are those of tasks and threads of the user's own, with what each belongs to;
+    ``suspended`` those of generators that have begun and not ended.
     """
 
     def __init__(self, run: FrameRun, account: Account | None) -> None:
         self.root = Frame(run, None, "", Prompt())
         self.root.account = account
         self.task = task_here()
-        self.scopes = Scopes()
+        self.scopes: dict[Frame, ref[Holder]] = {}  # in the order in which they were made
+        self._prune_at = _PRUNE
         self.suspended: dict[Frame, None] = {}
         self._factories: list[ScopedTasks] = []
         self._lock = threading.Lock()
@@ -110,22 +85,12 @@ class ScopeTree:
         if self._token is not None:
             FRAME.reset(self._token)
             self._token = None
-        self._let_go()
-
-    def _let_go(self) -> None:
-        """Have a root that does not hold the run, which holds this tree.
-
-        So a run that nobody needs any more is freed at once, and does not wait for the garbage
-        collector. Who is in the old root still holds that, and with it the run.
-        """
-        root = self.root
-        self.root = AbandonedRoot(root.run, None, "", root.prompt)
-        self.root.account, self.root.counts, self.root.started = (
-            root.account,
-            root.counts,
-            root.started,
-        )
-        self.root.thread = root.thread
+        # The new root does not hold the run, which holds this tree. So a run that nobody needs any
+        # more is freed at once, and does not wait for the garbage collector. Who is in the old root
+        # still holds that, and with it the run.
+        old, self.root = self.root, AbandonedRoot(self.root.run, None, "", self.root.prompt)
+        self.root.account, self.root.counts = old.account, old.counts
+        self.root.started, self.root.thread = old.started, old.thread
 
     def scope_tasks(self) -> None:
         """Give scopes to the tasks that the running loop makes from now on."""
@@ -146,7 +111,14 @@ class ScopeTree:
         with self._lock:
             address = parent.issue(_named_by(content))
             frame = kind(run, parent, address, parent.prompt.copy(), parent.voice)
-            self.scopes.add(frame)
+            # The bound doubles with what is left, so that looking through all of them costs each
+            # addition a constant time.
+            if len(self.scopes) >= self._prune_at:
+                self.scopes = {f: holder for f, holder in self.scopes.items() if _needed(f, holder)}
+                self._prune_at = 2 * len(self.scopes) + _PRUNE
+            # Weakly: a task that was cancelled holds the error that ended it, and with that all the
+            # variables that it had. Calls of which they alone have the generations are to end now.
+            self.scopes[frame] = ref(task_here() or threading.current_thread())
         FRAME.set(frame)
         return frame
 

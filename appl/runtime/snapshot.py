@@ -12,8 +12,6 @@ from typing import Final
 
 from appl.prompt.secret import MASK
 from appl.prompt.secret_names import is_likely
-from appl.runtime.answers.answer import Answer
-from appl.runtime.concurrency.promise import Proxy
 
 Snapshot = tuple[str, ...]
 """Pieces of the text that stands for a value: code and texts of the program by turns."""
@@ -38,13 +36,6 @@ def snapshot(value: object) -> Snapshot:
     except Exception:  # a class of the user's that is not as classes are
         return _UNKNOWN
     return tuple(pieces)
-
-
-def call_of(value: object) -> str | None:
-    """The address of the call that *value* is the answer of."""
-    if isinstance(value, Proxy):
-        return value._pending.address
-    return value._address if isinstance(value, Answer) else None
 
 
 def arguments(

@@ -63,8 +63,8 @@ MUTANTS = (
     Mutant(
         "a copied prompt is the caller's own",
         "runtime/activation.py",
-        'return around.prompt.copy() if ctx in ("copy", "same") else Prompt()',
-        'return around.prompt if ctx in ("copy", "same") else Prompt()',
+        'prompt = Prompt() if ctx == "new" else around.prompt.copy()',
+        'prompt = Prompt() if ctx == "new" else around.prompt',
     ),
     Mutant(
         "all objects share the state of a resume method",
@@ -443,7 +443,8 @@ MUTANTS = (
         "        if program.decoration.parallel:\n            return program.spawn(args, kwargs)\n"
         "        settle = program.converts or (program.returns_value and _in_plain_code())\n"
         "        frame, turn = program.enter(args, kwargs)\n        return program.execute(",
-        '        mode = program.asked(kwargs)\n        if mode.ctx in ("new", "copy") and _in_body():\n'
+        '        mode = program.asked(kwargs)\n        if mode.ctx in ("new", "copy") '
+        "and is_compiled(sys._getframe(1).f_code):\n"
         "            return program.spawn(args, kwargs, mode)\n"
         "        settle = program.converts or (program.returns_value and _in_plain_code())\n"
         "        frame, turn = program.enter(args, kwargs, mode=mode)\n"
@@ -451,7 +452,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call says in vain which prompt it works on",
-        "runtime/function.py",
+        "runtime/decoration.py",
         "mode = dataclasses.replace(mode, ctx=_context(",
         "dataclasses.replace(mode, ctx=_context(",
         first=28,
@@ -510,10 +511,9 @@ MUTANTS = (
     ),
     Mutant(
         "a primed generator waits for its first step",
-        "runtime/function.py",
-        "return primed(program.name, generator) if program.decoration.auto_prime else generator\n\n    return wrapper"
-        "\n\n\ndef _asyncgen",
-        "return generator\n\n    return wrapper\n\n\ndef _asyncgen",
+        "runtime/generators.py",
+        "    generator = generate(body, frame, turn, inner)\n    if is_primed:",
+        "    generator = generate(body, frame, turn, inner)\n    if not generator:",
     ),
     Mutant(
         "a rendering shows the rest of a prompt in place of an answer",

@@ -471,11 +471,11 @@ def test_a_thread_that_has_not_looked_for_deliveries_does_not_rest_yet() -> None
     class Inbox(deque[Any]):
         def __bool__(self) -> bool:
             if hub.asleep:
-                seen.append(hub.rests())
+                seen.append(hub.rest() is not None)
             return len(self) > 0
 
     hub.inbox = Inbox()
-    hub.on_sleep.append(lambda: seen.append(hub.rests()))
+    hub.on_sleep.append(lambda: seen.append(hub.rest() is not None))
     hub.on_sleep.append(lambda: io_thread().wake(hub._wakeup))
     hub._sleep()
     assert seen == [False, True]
@@ -489,7 +489,7 @@ def test_a_loop_that_was_rung_as_it_came_to_rest_does_not_rest() -> None:
 
         def __bool__(self) -> bool:
             empty = not len(self)
-            if empty and arriving and hub is not None and hub._steps.runner is not None:
+            if empty and arriving and hub is not None and hub._runner is not None:
                 hub.tell(arriving.pop())
             return not empty
 
@@ -505,7 +505,9 @@ def test_a_loop_that_was_rung_as_it_came_to_rest_does_not_rest() -> None:
         loop: Any = asyncio.get_running_loop()
         loop._ready = Rung(loop._ready)
         found, twice = hub_here(), asyncio.Event()
-        found.on_sleep.append(lambda: seen.append(found.rests()) or len(seen) < 2 or twice.set())
+        found.on_sleep.append(
+            lambda: seen.append(found.rest() is not None) or len(seen) < 2 or twice.set()
+        )
         hub = found
         found.stirs()
         await twice.wait()

@@ -14,7 +14,8 @@ import pytest
 import appl
 from appl.runtime import hubs
 from appl.runtime.concurrency import blocking_lines
-from appl.runtime.concurrency.watchdog import ENOUGH, Watchdog
+from appl.runtime.concurrency.blocking_times import ENOUGH
+from appl.runtime.concurrency.watchdog import Watchdog
 from appl.testing import Echo, Event, Run, Warned
 
 

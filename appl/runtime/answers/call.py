@@ -137,28 +137,10 @@ class Call(Promise):
     """
 
     __slots__ = (
-        "account",
-        "attempts",
-        "cache",
-        "earlier_answer",
-        "emit",
-        "frame",
-        "identity",
-        "key",
-        "messages",
-        "model",
-        "n",
-        "node",
-        "priority",
-        "request",
-        "run",
-        "sampling",
-        "schema",
-        "source",
-        "timeout",
-        "tools",
-        "worker",
-    )
+        "account", "attempts", "cache", "earlier_answer", "emit", "frame", "identity", "key",
+        "messages", "model", "n", "node", "priority", "request", "run", "sampling", "schema",
+        "source", "timeout", "tools", "worker",
+    )  # fmt: skip
 
     others: tuple[Spot, ...] = ()
     batches: Any = None
@@ -290,14 +272,18 @@ class Call(Promise):
             self.n, 0, self.timeout, self.priority, self.cache, self.key,
         )  # fmt: skip
 
-    def starts(self) -> None:
-        """Report that the prepared call starts."""
+    def start(self, go: Callable[[Call], None]) -> None:
+        """Report that the prepared call starts, and have it answered: live by *go*."""
         watcher, request = self.run.reporter.watcher, self.request
         if watcher is not None and request is not None:
             at = time.monotonic_ns()
             kind, _, file, line = self.identity
             edges = self.edges() if self.node is not None and self.node.has_hole else ()
             watcher.on_event(CallStarted(request, kind, edges, file, line, at))
+        if (answer := self.run.outside.answer) is not None:
+            answer(self, go)
+        else:
+            go(self)
 
     def edges(self) -> tuple[str, ...]:
         """The addresses of the calls whose answers the prompt holds, those implied left out."""

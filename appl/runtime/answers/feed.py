@@ -35,16 +35,8 @@ class Feed:
     """
 
     __slots__ = (
-        "_closed",
-        "_otherwise",
-        "_reporter",
-        "_resent",
-        "_standing",
-        "_stood",
-        "address",
-        "chunks",
-        "first",
-        "sink",
+        "_closed", "_otherwise", "_reporter", "_resent", "_standing", "_stood", "address", "chunks",
+        "first", "sink",
     )  # fmt: skip
 
     def __init__(self, address: str, reporter: Reporter, sink: Sink, first: int = 0) -> None:

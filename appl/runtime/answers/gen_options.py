@@ -1,7 +1,7 @@
 """The options of ``gen``, ``select`` and ``gen_with_tools``, each written once.
 
 Invariant: type checkers, editors, ``help`` and the checks at run time read the names and the
-sentences about them from here. The limits of numbers stand in ``option_limits``.
+sentences about them from here, and the limits of numbers.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 from appl.backend import Sampling
-from appl.runtime.answers.option_limits import OptionLimits
+from appl.errors import InvalidOption
 
 if TYPE_CHECKING:
     from appl.runtime.prompts.explicit import PromptSource
@@ -121,6 +121,14 @@ OPTION_NAMES = frozenset({"model", "response_format", *GenOptions.__annotations_
 """The names of all options of ``gen``."""
 
 
+class OptionLimits(NamedTuple):
+    """The numbers that an option takes."""
+
+    low: float | None = None
+    high: float | None = None
+    whole: bool = False
+
+
 LIMITS = {
     "max_tokens": OptionLimits(1, whole=True),
     "temperature": OptionLimits(0),
@@ -135,6 +143,21 @@ LIMITS = {
     "max_asks": OptionLimits(1, whole=True),
 }
 """The limits of each option that is a number."""
+
+
+def check_number(
+    name: str, value: object, low: float | None, high: float | None = None, whole: bool = False
+) -> None:
+    """Refuse a *value* that is neither ``None`` nor a number within the limits."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        kind = "a whole number" if whole else "a number"
+        raise InvalidOption(f"gen({name}=...) takes {kind}, got {value!r:.80}")
+    if value != value or (low is not None and value < low) or (high is not None and value > high):
+        limits = f"at least {low}" + (f" and at most {high}" if high is not None else "")
+        raise InvalidOption(f"gen({name}=...) must be {limits}, got {value!r}")
+
 
 _EVERYWHERE = frozenset(
     """
@@ -199,8 +222,12 @@ def _described(names: list[str]) -> Iterator[str]:
         yield f"    {name}: " + f"\n{' ' * 8}".join(lines)
 
 
-def _sentences(source: str) -> Iterator[tuple[str, str]]:
-    """Each annotated name of *source*, with the string below it."""
+def _sentences() -> Iterator[tuple[str, str]]:
+    """Each option with the sentence below it in this file; none where that is not installed."""
+    try:
+        source = inspect.getsource(sys.modules[__name__])
+    except OSError:
+        return
     for node in ast.parse(source).body:
         body = node.body if isinstance(node, ast.ClassDef) else []
         for field, below in pairwise(body):
@@ -212,13 +239,5 @@ def _sentences(source: str) -> Iterator[tuple[str, str]]:
                     yield name, text
 
 
-def _source() -> str:
-    """The source of this module; empty where only its compiled form is installed."""
-    try:
-        return inspect.getsource(sys.modules[__name__])
-    except OSError:
-        return ""
-
-
-_SENTENCES = dict(_sentences(_source()))
+_SENTENCES = dict(_sentences())
 """The sentence about each option."""

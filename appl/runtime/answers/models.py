@@ -103,7 +103,7 @@ class Models:
         self._named_backends = frozenset(self._others)
         self._find = find
         self.reserved = {*reserved, *self._others} - {self.backend}
-        self.on_route: Callable[[], None] | None = None
+        self.on_route: Callable[[], object] | None = None
         self._routes: dict[str, Route] = {}
         self._profiles: dict[str, Profile] = {}
         self._default_model = default_model = default or Model()

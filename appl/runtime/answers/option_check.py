@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from appl.errors import InvalidOption
-from appl.runtime.answers.gen_options import LIMITS
-from appl.runtime.answers.option_limits import check_number
+from appl.runtime.answers.gen_options import LIMITS, check_number
 
 
 def check_fields(fields: Mapping[str, object]) -> None:

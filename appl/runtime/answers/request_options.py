@@ -15,10 +15,15 @@ from appl.base import fallback
 from appl.base.fallback import DUMMY
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
 from appl.prompt.secret import KEY_OF_CALL, conceal
-from appl.runtime.answers.gen_options import FEATURES, LIMITS, OPTION_NAMES, GenOptions
+from appl.runtime.answers.gen_options import (
+    FEATURES,
+    LIMITS,
+    OPTION_NAMES,
+    GenOptions,
+    check_number,
+)
 from appl.runtime.answers.models import named
 from appl.runtime.answers.option_check import check_fields, stop_texts
-from appl.runtime.answers.option_limits import check_number
 from appl.runtime.concurrency.future import finished
 
 if TYPE_CHECKING:
@@ -196,8 +201,13 @@ class RequestOptions:
 
     def _complete(self, frame: Frame) -> None:
         """Find the model, and let its options, then the run's, fill in what was left open."""
-        if self.extra or self.model == DUMMY or isinstance(self.fields["logprobs"], bool):
-            self._in_other_words(frame.run.profile.options)
+        parameters = frame.run.profile.options
+        if (
+            not self.extra.keys() <= parameters
+            or self.model == DUMMY
+            or isinstance(self.fields["logprobs"], bool)
+        ):
+            self._in_other_words(parameters)
         name = None if self.model is None else named(finished(self.model))
         model = frame.run.dispatch.models.resolve(name or frame.model, self.key is not None)
         self.model, services = model.name, frame.run.services
@@ -219,9 +229,6 @@ class RequestOptions:
 
     def _in_other_words(self, parameters: Set[str]) -> None:
         """Read the options that are neither ours nor in *parameters*, those of the backend."""
-        ours = self.extra.keys() <= parameters and self.model != DUMMY
-        if ours and not isinstance(self.fields["logprobs"], bool):
-            return
         if self.model == DUMMY:
             self.model, self.extra = None, {"mock_response": None, **self.extra}
         words = fallback.names().options(

@@ -166,25 +166,19 @@ class Samples:
         """Close the backend."""
         await self._backend.aclose()
 
-    def _ask(
-        self, request: Request, emit: Emit | None, ask: Ask
-    ) -> Coroutine[object, object, Response]:
+    async def _ask(self, request: Request, emit: Emit | None, ask: Ask) -> Response:
         if request.n == 1 or self._takes_many or request.sampling.choices is not None:
-            return ask(request, emit)
-        return self._one_by_one(request, emit, ask)
-
-    async def _one_by_one(self, request: Request, emit: Emit | None, ask: Ask) -> Response:
-        asking = [self._single(request, number, emit, ask) for number in range(request.n)]
+            return await ask(request, emit)
+        asking: list[Coroutine[object, object, Response]] = []
+        for number in range(request.n):
+            first, seed = request.sample + number, request.sampling.seed
+            one = dataclasses.replace(request, n=1, sample=first)
+            if seed is not None and number:  # the same seed would draw the same sample
+                sampling = dataclasses.replace(request.sampling, seed=seed + number)
+                one = dataclasses.replace(one, sampling=sampling, _digest=None)
+            asking.append(ask(one, emit and _numbered(emit, first)))
         outcomes = await asyncio.gather(*asking, return_exceptions=True)
         return joined([_answer(outcome) for outcome in outcomes])
-
-    async def _single(self, request: Request, number: int, emit: Emit | None, ask: Ask) -> Response:
-        first, seed = request.sample + number, request.sampling.seed
-        if seed is not None and number:  # the same seed would draw the same sample
-            sampling = dataclasses.replace(request.sampling, seed=seed + number)
-            request = dataclasses.replace(request, sampling=sampling, _digest=None)
-        one = dataclasses.replace(request, n=1, sample=first)
-        return await ask(one, emit and _numbered(emit, first))
 
     # -- the cache
 

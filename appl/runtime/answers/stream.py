@@ -23,7 +23,7 @@ from appl.runtime.concurrency.cancelled_waits import (
 )
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, strand_here, wait
 from appl.runtime.concurrency.loop_thread import task_here
-from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
+from appl.runtime.concurrency.promise import AnswerStream, Error, Promise, Proxy, Value
 from appl.runtime.event import ChunksDelivered
 from appl.runtime.reporter import Reporter
 
@@ -57,18 +57,8 @@ class Stream:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_arrival",
-        "_delivered",
-        "_lock",
-        "_log",
-        "_news",
-        "_over",
-        "_posted",
-        "_reporter",
-        "_watching",
-        "home",
-        "partial",
+        "__weakref__", "_arrival", "_delivered", "_lock", "_log", "_news", "_over", "_posted",
+        "_reporter", "_watching", "home", "partial",
     )  # fmt: skip
 
     def __init__(self, answer: Promise, reporter: Reporter, partial: Partial | None = None) -> None:
@@ -187,7 +177,7 @@ class _More(Promise):
 # -- what a program holds
 
 
-class TextStream(Generic[T]):
+class TextStream(AnswerStream, Generic[T]):
     """An answer piece by piece, as ``for`` or ``async for`` asks for it.
 
     Every loop over it, in whatever fiber, task or thread and however late, sees the whole answer

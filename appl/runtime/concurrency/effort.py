@@ -44,7 +44,7 @@ class Effort:
         spent = _processor_s(thread)
         before = self._spent.get(thread.ident, spent)
         self._spent[thread.ident] = spent
-        return spent - before > _SOME_S or _state(thread) in _AT_WORK
+        return spent - before > _SOME_S or _state_of(str(thread.native_id)) in _AT_WORK
 
 
 class Idleness:
@@ -188,10 +188,6 @@ def _processor_s(thread: threading.Thread) -> float:
         return time.clock_gettime(clock(thread.ident))
     except OSError:
         return 0.0
-
-
-def _state(thread: threading.Thread) -> str:
-    return _state_of(str(thread.native_id))
 
 
 def _state_of(task: str) -> str:

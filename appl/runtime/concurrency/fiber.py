@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
@@ -202,28 +203,14 @@ class Fiber(Strand):
             del self.greenlet.fiber, self._broken_off  # no cycles: nothing is left to be collected
 
 
-class LoopSteps:
-    """The steps that a loop's hub takes as callbacks of the loop.
-
-    ``runner`` is the greenlet of the loop while a step runs, ``scheduled`` is true while a step is
-    to come, ``hops`` counts the rounds for which the hub has let the loop settle. ``rest`` says how
-    every program of the loop waits; ``None`` while one of them goes on.
-    """
-
-    __slots__ = ("hops", "rest", "runner", "scheduled")
-
-    def __init__(self) -> None:
-        self.runner: greenlet | None = None
-        self.rest: Rest | None = None
-        self.scheduled = False
-        self.hops = 0
-
-
 class Hub:
     """Runs the programs of one thread, or of one asyncio loop, one at a time.
 
     A thread's hub has a greenlet of its own, and sleeps in a lock when nothing can go on. A loop's
     hub is run by a callback of the loop (``_step``) and returns to it instead of sleeping.
+    ``_runner`` is the greenlet of the loop while a step runs, ``_scheduled`` is true while a step
+    is to come, ``_hops`` counts the rounds for which the hub has let the loop settle. ``_rest``
+    says how every program of the loop waits; ``None`` while one of them goes on.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -243,7 +230,10 @@ class Hub:
         self._wakeup.acquire()
         self._outer: Strand | None = None
         self._interrupt: BaseException | None = None
-        self._steps = LoopSteps()
+        self._runner: greenlet | None = None
+        self._rest: Rest | None = None
+        self._scheduled = False
+        self._hops = 0
         self._saw_inbox = False  # empty, since this thread began to sleep
         self._handed: tuple[BaseException | None] | None = None
         self.stopped = False
@@ -266,8 +256,8 @@ class Hub:
                 io_thread().wake(self._wakeup)
             else:
                 release(self._wakeup)
-        elif self.loop is not None and not self._steps.scheduled:
-            self._steps.scheduled = True
+        elif self.loop is not None and not self._scheduled:
+            self._scheduled = True
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
                 self.loop.call_soon_threadsafe(self._step)
         elif not watchdog.on:
@@ -282,8 +272,8 @@ class Hub:
 
     def poke(self) -> None:
         """Have a loop's hub take a step soon; a thread's hub runs at the next wait anyway."""
-        if self.loop is not None and not self._steps.scheduled and self._steps.runner is None:
-            self._steps.scheduled = True
+        if self.loop is not None and not self._scheduled and self._runner is None:
+            self._scheduled = True
             with contextlib.suppress(RuntimeError):  # the loop is closed: see ``step_once_more``
                 self.loop.call_soon(self._step)
 
@@ -291,16 +281,12 @@ class Hub:
 
     def stirs(self) -> None:
         """Note that a program is active here; watchers are told when all of them wait again."""
-        self._steps.rest = None
+        self._rest = None
         self.poke()
 
     def leaves(self) -> None:
         """Note that the hub's thread has nothing more to do."""
-        self._steps.rest = "quiet"
-
-    def rests(self) -> bool:
-        """True if every program here waits; from any thread."""
-        return self.rest() is not None
+        self._rest = "quiet"
 
     def rest(self) -> Rest | None:
         """The way in which all programs here wait at one moment, or ``None``; from any thread."""
@@ -311,8 +297,8 @@ class Hub:
                 return None
             return "timed" if self.loop is not None and self._timers() else "quiet"
         # A step that is to come delivers something. Who notifies sets this flag, and the loop's
-        # thread sets ``rest``, perhaps later: so neither may be overwritten by the other.
-        return None if self._steps.scheduled else self._steps.rest
+        # thread sets ``_rest``, perhaps later: so neither may be overwritten by the other.
+        return None if self._scheduled else self._rest
 
     def settle(self) -> None:
         """Have the loop say anew how it rests if the timers that it had are gone; from any thread.
@@ -361,15 +347,6 @@ class Hub:
         outside = [outer] if outer is not None and outer.waits is not None else []
         return [*outside, *(fiber for fiber in tuple(self.fibers) if fiber.waits is not None)]
 
-    def strand(self) -> Strand:
-        """The strand that is running."""
-        me = getcurrent()
-        if type(me) is Stack:
-            return me.fiber
-        if self._outer is None or self._outer.greenlet is not me:
-            self._outer = Strand(self, me)
-        return self._outer
-
     def take_turns(self) -> BaseException | None:
         """Run and deliver until who has to go on needs nothing of this stack.
 
@@ -393,7 +370,7 @@ class Hub:
                             # Under a blocking wait of a coroutine the loop stands still, and is not
                             # theirs.
                             asyncio._set_running_loop(
-                                self.loop if self._steps.runner is not None else None
+                                self.loop if self._runner is not None else None
                             )
                         if self.fibers:
                             strand.greenlet.switch(thrown)
@@ -402,7 +379,7 @@ class Hub:
                         del strand, thrown  # now: this stack may stand for long, and hold them
                     elif not self.inbox:
                         self._idle()
-                    elif self._steps.runner is not None and not self._settled():
+                    elif self._runner is not None and not self._settled():
                         # The loop's own tasks are programs, too: they go on before the next
                         # delivery.
                         self._yield_to_loop(repeat=True)
@@ -422,8 +399,8 @@ class Hub:
     def _raise_outside(self) -> None:
         error, self._interrupt = self._interrupt, None
         assert error is not None
-        if self._steps.runner is not None:
-            stepper, self._steps.runner = self._steps.runner, None
+        if self._runner is not None:
+            stepper, self._runner = self._runner, None
             stepper.throw(error)
             return
         outer = self._outer
@@ -441,17 +418,17 @@ class Hub:
         """
         if getattr(self.loop, "_stopping", False):
             return False
-        if not getattr(self.loop, "_ready", None) or self._steps.hops > HOPS:
-            self._steps.hops = 0
+        if not getattr(self.loop, "_ready", None) or self._hops > HOPS:
+            self._hops = 0
             return True
-        self._steps.hops += 1
+        self._hops += 1
         return False
 
     def _yield_to_loop(self, repeat: bool) -> None:
-        stepper, self._steps.runner = self._steps.runner, None
+        stepper, self._runner = self._runner, None
         assert stepper is not None and self.loop is not None
-        if repeat and not self._steps.scheduled:
-            self._steps.scheduled = True
+        if repeat and not self._scheduled:
+            self._scheduled = True
             self.loop.call_soon(self._step)
         if self.fibers:
             stepper.switch()
@@ -471,7 +448,7 @@ class Hub:
             from appl.runtime.concurrency.deadlock import deadlock_of
 
             suspects, self.suspects = self.suspects, []
-            blocks = self.loop is not None and self._steps.runner is None
+            blocks = self.loop is not None and self._runner is None
             for strand in suspects:
                 waits = strand.waits
                 if waits is not None:
@@ -480,9 +457,9 @@ class Hub:
                         strand.wake(waits, error)
             if self.ready:
                 return
-        if self._steps.runner is None:
+        if self._runner is None:
             self._sleep()
-        elif not self.on_sleep or self._steps.rest is not None:
+        elif not self.on_sleep or self._rest is not None:
             self._yield_to_loop(repeat=False)
         elif not self._settled():
             self._yield_to_loop(repeat=True)
@@ -490,7 +467,7 @@ class Hub:
             # One assignment says both that nothing is to run and whether timers are left, so that
             # no other thread sees the one without the other. It comes before the watchers are told,
             # who look at it from the I/O loop. On this thread no timer is between heap and queue.
-            self._steps.rest = "timed" if self._timers() else "quiet"
+            self._rest = "timed" if self._timers() else "quiet"
             for tell in self.on_sleep:
                 tell()
             self._yield_to_loop(repeat=False)
@@ -542,17 +519,17 @@ class Hub:
         """One callback of the loop: run what is ready, deliver what has come."""
         # Where loops are nested, as in some notebooks, the inner one may call this while the hub
         # is at work further down on the same stack: one run of it is enough.
-        nested = self._steps.runner is not None or self.asleep
+        nested = self._runner is not None or self.asleep
         if not nested:
-            self._steps.rest = None  # before the flag goes down: who looks must find one of both
-        self._steps.scheduled = False  # now: what is posted from here on needs a step of its own
+            self._rest = None  # before the flag goes down: who looks must find one of both
+        self._scheduled = False  # now: what is posted from here on needs a step of its own
         if nested:
             return
-        self._steps.runner = getcurrent()
+        self._runner = getcurrent()
         try:
             broken_off = self.greenlet.switch()
         finally:
-            self._steps.runner = None
+            self._runner = None
             asyncio._set_running_loop(self.loop)
         if isinstance(broken_off, BaseException):
             raise broken_off
@@ -612,18 +589,15 @@ _ATTRIBUTE = "_appl_hub"  # of a loop: no weak dictionary lets go of a key that 
 def hub_here() -> Hub:
     """The hub of the running loop, else of this thread."""
     loop = asyncio._get_running_loop()
-    if loop is None:
-        hub = _here.hub
-        if hub is None:
-            hub = _here.hub = Hub()
-            _hubs.add(hub)
-        return hub
-    hub_of_loop: Hub | None = getattr(loop, _ATTRIBUTE, None)
-    if hub_of_loop is None:
-        hub_of_loop = Hub(loop)
-        _hubs.add(hub_of_loop)
-        setattr(loop, _ATTRIBUTE, hub_of_loop)
-    return hub_of_loop
+    hub: Hub | None = _here.hub if loop is None else getattr(loop, _ATTRIBUTE, None)
+    if hub is None:
+        hub = Hub(loop)
+        _hubs.add(hub)
+        if loop is None:
+            _here.hub = hub
+        else:
+            setattr(loop, _ATTRIBUTE, hub)
+    return hub
 
 
 def end_hub_here() -> None:
@@ -638,16 +612,18 @@ def end_hub_here() -> None:
         hub.greenlet.throw(GreenletExit)
 
 
-class _Wake:
-    """A message to a strand whose hub is not the one where the outcome is at home."""
+class _Action:
+    """An item in the inbox of a hub that takes effect by a call of *action*."""
 
-    __slots__ = ("pending", "strand")
+    __slots__ = ("deliver",)
 
-    def __init__(self, strand: Strand, pending: Promise) -> None:
-        self.strand, self.pending = strand, pending
+    def __init__(self, action: Callable[[], None]) -> None:
+        self.deliver = action
 
-    def deliver(self) -> None:
-        self.strand.wake(self.pending)
+
+def run_on(hub: Hub, action: Callable[[], None]) -> None:
+    """Have *action* called on the hub's thread, from any thread."""
+    hub.tell(_Action(action))
 
 
 def strand_here() -> Strand:
@@ -657,7 +633,9 @@ def strand_here() -> Strand:
         return me.fiber
     hub = hub_here()
     outer = hub._outer
-    return outer if outer is not None and outer.greenlet is me else hub.strand()
+    if outer is None or outer.greenlet is not me:
+        outer = hub._outer = Strand(hub, me)
+    return outer
 
 
 def is_in_loop() -> bool:
@@ -684,7 +662,7 @@ def wait(pending: Promise) -> None:
         pending.end_if_orphaned()
         # The callback runs on the thread that finishes it, perhaps before the next line. It only
         # posts to this hub, which delivers when this strand has parked: no wake-up is lost.
-        if not pending.subscribe(lambda done: hub.tell(_Wake(strand, done))):
+        if not pending.subscribe(lambda done: run_on(hub, partial(strand.wake, done))):
             return
     strand.waits = pending
     if not pending.independent and pending.suspicious():
@@ -740,18 +718,6 @@ async def arrive(pending: Promise) -> None:
         if not pending.subscribe(lambda _: hub.tell(arrived)):
             return
     await future
-
-
-class _Action:
-    __slots__ = ("deliver",)
-
-    def __init__(self, action: Callable[[], None]) -> None:
-        self.deliver = action
-
-
-def run_on(hub: Hub, action: Callable[[], None]) -> None:
-    """Have *action* called on the hub's thread, from any thread."""
-    hub.tell(_Action(action))
 
 
 def rest_if_daemon() -> None:

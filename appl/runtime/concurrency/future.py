@@ -182,20 +182,9 @@ class Deferred(Proxy):
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """The answer as a notebook shows it; waits, unless only the running loop can end it."""
-        from appl.prompt.notebook import block  # only notebooks show answers
+        from appl.runtime.concurrency.running import shown  # only notebooks show answers
 
-        last = self._pending  # waited for to its end; a failure stays one that nobody looked at
-        while not last.in_loop:  # a task of the running loop cannot end while this thread waits
-            wait(last)
-            if last.last() is last:
-                break
-            last = last.last()
-        if last.outcome is None:
-            return block("…", f"{self._pending.address}: pending, await it")
-        if isinstance(last.outcome, Error):
-            return block(f"{type(last.outcome.error).__name__}: {last.outcome.error}", last.address)
-        value = last.outcome.value
-        return block(value if isinstance(value, str) else repr(value), self._pending.address)
+        return shown(self._pending)
 
     @property
     def call_id(self) -> str:

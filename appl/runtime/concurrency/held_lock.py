@@ -44,7 +44,7 @@ def raise_in_holders(strands: list[Strand], before: NeededLock | None) -> Needed
     lock that it waits for just now, if it does.
     """
     needed = None
-    for frame in stack_of(io_thread().running_thread)[:4]:
+    for frame in stack_of(io_thread().thread)[:4]:
         name, lock = lock_at(frame)
         if lock is not None and getattr(lock, "locked", lambda: True)():
             where = f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -12,7 +12,6 @@ import math
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from appl.runtime.concurrency.effort import (
@@ -64,30 +63,6 @@ class WatchedRun(Protocol):
         """End the run with *error*."""
 
 
-@dataclass(slots=True)
-class _Look:
-    """Hubs at rest, with the number of turns that each has taken.
-
-    ``timed`` if one has timers, ``waits`` if one waits for another thread.
-    """
-
-    turns: dict[Hub, int] = field(default_factory=dict)
-    timed: bool = False
-    waits: bool = False
-
-
-class _Over:
-    """Stands for a run that is over."""
-
-    over, busy = True, False
-
-    def fail(self, error: BaseException) -> None:
-        """Do nothing: it has ended."""
-
-
-_OVER = _Over()
-
-
 class IdleDetection:
     """Watches the hubs of one run.
 
@@ -98,7 +73,7 @@ class IdleDetection:
     def __init__(
         self, run: WatchedRun, idle: Callable[[bool], bool], due: Callable[[], bool] = lambda: False
     ) -> None:
-        self._run: WatchedRun = run
+        self._run: WatchedRun | None = run
         self._idle, self._due = idle, due
         self._hubs: set[Hub] = set()
         self._is_scheduled = False
@@ -130,7 +105,7 @@ class IdleDetection:
         """The run is over: hubs outlive it, and need not tell it any more."""
         for hub in tuple(self._hubs):
             hub.on_sleep = [tell for tell in hub.on_sleep if tell != self.soon]
-        self._run = _OVER  # which holds this
+        self._run = None  # which holds this
 
     def soon(self) -> None:
         """Look as soon as the I/O loop has nothing else to do."""
@@ -144,7 +119,8 @@ class IdleDetection:
     @property
     def over(self) -> bool:
         """True if the run is over."""
-        return self._run.over
+        run = self._run  # once: the program's thread may end it meanwhile
+        return run is None or run.over
 
     @property
     def rests(self) -> bool:
@@ -209,7 +185,7 @@ class IdleDetection:
             self._reschedule()
             return
         self._hops = 0
-        if self._run.over:
+        if self.over:
             return
         if still is not None:
             self._hand_over(
@@ -219,7 +195,11 @@ class IdleDetection:
         elif self._forced_at == self._moves:
             # Nothing has moved since the blocked threads were given up on. They might still go
             # on, so this is not final: the world may hand over, but not end the run yet.
-            self._hand_over(final=False, waits=self._all_wait())
+            # Each thread of the run rests, or waits for another one, perhaps a stranger.
+            hubs = tuple(self._hubs)
+            waits = all(self._rest_of(hub) or waits_for_another(hub.thread) for hub in hubs)
+            waits = waits and not self.timers and self.starting <= 0 and self._loops_poll()
+            self._hand_over(final=False, waits=waits)
         elif self._stands_still():
             # The same threads are still blocked in the same waits. To wait ``GRACE`` seconds for
             # them again before every delivery would make a replay slow for nothing.
@@ -236,7 +216,8 @@ class IdleDetection:
             io_thread().loop.call_soon(self._look)
 
     def _in_transit(self) -> bool:
-        return not io_thread().empty or self._run.busy
+        run = self._run
+        return not io_thread().empty or (run is not None and run.busy)
 
     def _still(self) -> Stillness | None:
         """The way in which all programs rest; ``None`` if one may go on.
@@ -248,30 +229,29 @@ class IdleDetection:
         """
         before = self._resting()
         now = self._resting() if before is not None else None
-        if before is None or now is None or not now.turns.items() <= before.turns.items():
+        if before is None or now is None:
             return None
-        if before.timed or now.timed:
-            return "timed"
-        return "waits" if before.waits or now.waits else "quiet"
+        if any(hub not in before or before[hub][0] != turns for hub, (turns, _) in now.items()):
+            return None
+        kinds = {rest for _, rest in (*before.values(), *now.values())}
+        return "timed" if "timed" in kinds else "waits" if "waits" in kinds else "quiet"
 
-    def _resting(self) -> _Look | None:
-        """A look at all hubs, ``None`` if one does not rest."""
+    def _resting(self) -> dict[Hub, tuple[int, Stillness]] | None:
+        """The number of turns that each hub has taken, and its rest; ``None`` if one has none."""
         awake = self._awake
         if self.starting > 0 or (awake is not None and not self._rest_of(awake) and awake.alive()):
             return None
         hubs = tuple(self._hubs)  # their threads add to the set
         living = [hub for hub in hubs if hub.alive()]  # first: who ends may wake another
         self._hubs.difference_update(set(hubs) - set(living))
-        look = _Look()
+        look: dict[Hub, tuple[int, Stillness]] = {}
         for hub in living:
             hub.settle()
             rest = self._rest_of(hub)
             if rest is None:
                 self._awake = hub
                 return None
-            look.timed = look.timed or rest == "timed"
-            look.waits = look.waits or rest == "waits"
-            look.turns[hub] = hub.turns
+            look[hub] = hub.turns, rest
         self._awake = None
         return look
 
@@ -300,11 +280,6 @@ class IdleDetection:
             return FOREIGN_S
         return STRANGERS_S if all(stranger in self._older for stranger in strangers) else None
 
-    def _all_wait(self) -> bool:
-        """True if each thread of the run rests, or waits for another one, perhaps a stranger."""
-        waits = (self._rest_of(hub) or waits_for_another(hub.thread) for hub in tuple(self._hubs))
-        return not self.timers and self.starting <= 0 and all(waits) and self._loops_poll()
-
     def _loops_poll(self) -> bool:
         """True if no running loop has anything to do."""
         return all(hub.settled(polls) for hub in tuple(self._hubs) if hub.runs())
@@ -316,7 +291,7 @@ class IdleDetection:
             self._effort.note(thread)
 
         def look() -> None:
-            if self._looks != number or self._run.over:
+            if self._looks != number or self.over:
                 return
             if self._moves != moves:  # somebody went on, who may have gone to wait elsewhere
                 self._reschedule()
@@ -335,7 +310,7 @@ class IdleDetection:
         def glance(pause: float) -> None:
             # A thread of a pool that waits for work says so to nobody, and neither does a loop that
             # waits in its selector.
-            if self._looks != number or self._run.over:
+            if self._looks != number or self.over:
                 return
             if self._still() is not None:
                 self._reschedule()
@@ -369,7 +344,8 @@ class IdleDetection:
         try:
             released = self._idle(final)
         except Exception as error:
-            self._run.fail(error)
+            if (run := self._run) is not None:
+                run.fail(error)
             return
         if released:
             self._moves += 1

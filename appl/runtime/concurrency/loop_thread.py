@@ -32,7 +32,10 @@ Ready = list[tuple[selectors.SelectorKey, int]]
 
 
 class LoopThread:
-    """A daemon thread with an asyncio loop; ``dead`` is true when the thread has ended."""
+    """A daemon thread with an asyncio loop; ``dead`` is true when the thread has ended.
+
+    ``thread`` is the ident of the thread that runs the loop.
+    """
 
     def __init__(self) -> None:
         self._wakeup_pipe, self._wakeup_end = os.pipe()
@@ -42,7 +45,7 @@ class LoopThread:
         self._actions: deque[Callable[[], object]] = deque()
         self._wakeup_sent = False
         self._to_release: list[threading.Lock] = []
-        self._thread: int | None = None
+        self.thread: int | None = None
         threads.start(self._serve, "appl-io")
 
     def _make_loop(self) -> asyncio.AbstractEventLoop:
@@ -63,12 +66,7 @@ class LoopThread:
 
     def on_loop(self) -> bool:
         """True if the caller runs on the I/O loop."""
-        return self._thread == get_ident()
-
-    @property
-    def running_thread(self) -> int | None:
-        """The ident of the thread that runs the loop."""
-        return self._thread
+        return self.thread == get_ident()
 
     def send(self, action: Callable[[], object]) -> None:
         """Have *action* run on the loop; the first of a burst wakes the loop."""
@@ -81,7 +79,7 @@ class LoopThread:
 
     def wake(self, lock: threading.Lock) -> None:
         """Release *lock*, in which a hub sleeps; from the I/O thread when it next polls."""
-        if self._thread == get_ident():
+        if self.thread == get_ident():
             # Not yet: a program that wakes now would fight with this thread for the interpreter
             # while the loop still has callbacks to run.
             self._to_release.append(lock)
@@ -135,7 +133,7 @@ class LoopThread:
         return self._select(timeout)
 
     def _serve(self) -> None:
-        self._thread = get_ident()
+        self.thread = get_ident()
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()

@@ -112,6 +112,16 @@ class Proxy:
     _pending: Promise
 
 
+class AnswerStream:
+    """The base of what reads an answer piece by piece: see ``TextStream``."""
+
+    __slots__ = ()
+
+    def __prompt__(self) -> Proxy | Answer | Lazy:
+        """The part of a prompt: the answer, or the reasoning before it."""
+        raise NotImplementedError
+
+
 class _Glance(threading.local):
     """``on`` while this thread compares values without waiting: futures equal nothing then."""
 
@@ -133,21 +143,9 @@ class Promise:
 
     typed: ClassVar[bool] = False
     __slots__ = (
-        "__weakref__",
-        "address",
-        "children",
-        "delivered",
-        "holder",
-        "home",
-        "in_loop",
-        "independent",
-        "looked",
-        "outcome",
-        "overlaps",
-        "proxy",
-        "subscribers",
-        "waiters",
-    )
+        "__weakref__", "address", "children", "delivered", "holder", "home", "in_loop",
+        "independent", "looked", "outcome", "overlaps", "proxy", "subscribers", "waiters",
+    )  # fmt: skip
 
     def __init__(self, address: str, home: Home | None, independent: bool = False) -> None:
         self.address, self.home = address, home
@@ -222,7 +220,10 @@ class Promise:
 
         Of several activations the outermost counts, of two side by side the one around both.
         """
-        self.holder = holder if self.holder is None else _around(self.holder, holder)
+        around = holder if self.holder is None else self.holder
+        while not (holder + "/").startswith(around + "/"):
+            around = around.rpartition("/")[0]
+        self.holder = around
 
     @property
     def done(self) -> bool:
@@ -330,15 +331,6 @@ def explained(error: BaseException, note: str) -> None:
     """Add *note* to *error*, once."""
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
-
-
-def _around(one: str, other: str) -> str:
-    """The address of the innermost activation that is, or is around, both."""
-    if (one + "/").startswith(other + "/"):
-        return other
-    while not (other + "/").startswith(one + "/"):
-        one = one.rpartition("/")[0]
-    return one
 
 
 def on_finish(pending: Promise, action: Callable[[Promise], None]) -> bool:

@@ -84,9 +84,9 @@ class Block:
         late = [call for call in every if call not in self.due]
         lost = every
         if not ends:
-            from appl.runtime.concurrency.unread_calls import unheld_by_others  # few blocks fail
+            from appl.runtime.concurrency.unread_calls import unheld  # few blocks fail
 
-            lost = unheld_by_others(self._frame.address, late, error)
+            lost = unheld(self._frame.address, late, error)
         lost = [*self.due, *lost]
         self._take_back([*lost, *self._failed(error)], error)
         # After the prompts are as before: a cancelled program may run at once, and see them.

@@ -1,6 +1,6 @@
-"""A program that runs when it is awaited in a loop, or when a notebook shows it.
+"""What the cell of a notebook shows of an answer, and of a program that is awaited in a loop.
 
-Invariant: it runs once, by whichever of the two comes first.
+Invariant: such a program runs once, when it is awaited or when it is shown, whichever comes first.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
-from appl.prompt.notebook import block
+from appl.prompt.notebook import Bundle, block
+from appl.runtime.concurrency.fiber import wait
+from appl.runtime.concurrency.promise import Error, Promise
 
 R = TypeVar("R")
 
@@ -50,3 +52,19 @@ class Running(Coroutine[object, object, R]):
         self._coroutine.close()  # nobody awaits it any more
         shell = sys.modules["IPython"].get_ipython()
         return shell.display_formatter.format(self._blocking())
+
+
+def shown(pending: Promise) -> Bundle:
+    """The answer *pending*; waits, unless only the running loop can end it."""
+    last = pending  # waited for to its end; a failure stays one that nobody looked at
+    while not last.in_loop:  # a task of the running loop cannot end while this thread waits
+        wait(last)
+        if last.last() is last:
+            break
+        last = last.last()
+    if last.outcome is None:
+        return block("…", f"{pending.address}: pending, await it")
+    if isinstance(last.outcome, Error):
+        return block(f"{type(last.outcome.error).__name__}: {last.outcome.error}", last.address)
+    value = last.outcome.value
+    return block(value if isinstance(value, str) else repr(value), pending.address)

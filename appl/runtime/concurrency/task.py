@@ -123,7 +123,7 @@ class Task(Promise):
             detection.joins(hub)  # before the count goes down, so that there is no gap in between
             detection.starting -= is_counted
         hub.blocking = _workers.blocked
-        self.strand = hub.strand()
+        self.strand = strand_here()
         self.frame.thread = threading.get_ident()
         try:
             outcome = self.attempt(lambda: self._unstopped(body))
@@ -331,10 +331,6 @@ class _Workers:
                     break
                 job = self._jobs.popleft()
         end_hub_here()
-
-    def busy(self) -> int:
-        """The number of workers that run user code."""
-        return self._running
 
 
 _workers = _Workers()

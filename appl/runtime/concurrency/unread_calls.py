@@ -31,31 +31,29 @@ _MOST = 20_000
 _OURS = 2  # the references that the search itself holds: its list's, and getrefcount's argument
 
 
-def unheld(frame: Frame, unfinished: list[Promise], error: BaseException) -> list[Promise]:
-    """The calls of *unfinished* that nobody can read once *error* has left the activation *frame*.
+def unheld(
+    address: str, unfinished: list[Promise], error: BaseException, ended: Frame | None = None
+) -> list[Promise]:
+    """The calls of *unfinished* that nobody can read once *error* has left what is at *address*.
 
-    Failed calls are among them: whether a call had failed by then must make no difference.
+    That is the activation *ended*, or else a block: the variables of the block's own function live
+    on, and its prompt does not count, as it is taken back. Failed calls are among them: whether a
+    call had failed by then must make no difference.
     """
     if not unfinished:
         return []
-    local = _Locals(error)
-    free = {
-        p
-        for p in unfinished
-        if not _is_prompted_outside(p, frame.address) and local.owns_pending(p)
-    }
-    parent = frame.parent
-    if frame.shares or (parent is not None and parent.prompt is frame.prompt):
+    local = _Locals(error, _running() if ended is None else frozenset())
+    free = {p for p in unfinished if not _is_prompted_outside(p, address) and local.owns_pending(p)}
+    parent = ended.parent if ended is not None else None
+    if ended is not None and (
+        ended.shares or (parent is not None and parent.prompt is ended.prompt)
+    ):
         # its prompt lives on, and the calls that are parts of it
-        for hole in frame.prompt.tip.holes() if frame.prompt.tip is not None else ():
+        for hole in ended.prompt.tip.holes() if ended.prompt.tip is not None else ():
             source = hole.prompt_source()
             if isinstance(source, Promise):
                 free.discard(source)
-    return _not_needed(unfinished, free)
-
-
-def _not_needed(unfinished: list[Promise], free: set[Promise]) -> list[Promise]:
-    """The calls of *unfinished* that are *free*, and in no prompt of a call that is not."""
+    # So do the calls in the prompts of calls that are needed.
     needed_calls = [pending for pending in unfinished if pending not in free]
     while needed_calls:
         for needed in _needs(needed_calls.pop()):
@@ -63,20 +61,6 @@ def _not_needed(unfinished: list[Promise], free: set[Promise]) -> list[Promise]:
                 free.discard(needed)
                 needed_calls.append(needed)
     return [pending for pending in unfinished if pending in free]
-
-
-def unheld_by_others(
-    address: str, unfinished: list[Promise], error: BaseException
-) -> list[Promise]:
-    """The calls of *unfinished* that nobody can read once *error* has left a block at *address*.
-
-    The variables of the block's own function live on. Its prompt does not count: it is taken back.
-    """
-    if not unfinished:
-        return []
-    local = _Locals(error, _running())
-    free = {p for p in unfinished if not _is_prompted_outside(p, address) and local.owns_pending(p)}
-    return _not_needed(unfinished, free)
 
 
 def _running() -> set[FrameType]:

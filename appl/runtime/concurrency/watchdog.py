@@ -2,9 +2,9 @@
 
 The I/O thread looks at the threads of programs a few times a second, as long as a call is under way
 or a thread runs; less often while nobody is there who could be kept from going on. A thread that
-stands in the same line of the same program at two looks has been blocked in between. The user is
-told of a line once, when it has blocked others for ``ENOUGH`` seconds in all. The watchdog also
-notes for how long a run waits for one call alone (``serial``).
+stands in the same line of the same program at two looks has been blocked in between. Lines that
+block others are counted by ``BlockingTimes``. The watchdog also notes for how long a run waits for
+one call alone (``serial``).
 
 Invariant: it only looks. A program that keeps no other from going on is never reported, and neither
 is computing that is over between two looks.
@@ -16,13 +16,13 @@ import functools
 import math
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import filterfalse
 from operator import methodcaller
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from appl.base.collecting import stack_of
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -30,6 +30,7 @@ from appl.runtime.concurrency.loop_thread import io_thread
 if TYPE_CHECKING:
     import asyncio
 
+    from appl.runtime.concurrency.blocking_times import Activation, BlockingTimes
     from appl.runtime.concurrency.fiber import Hub
     from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
     from appl.runtime.reporter import Reporter
@@ -38,7 +39,6 @@ else:
 
 SAMPLE = 0.05
 _SELDOM = 0.2  # between looks while no call is under way and no program could go on beside another
-ENOUGH = 1.0
 _IDLE_S = 5.0  # after so long without anybody who runs, nobody looks any more
 ENTRIES: set[CodeType] = set()
 """Code that runs the body of a prompt function, with its activation in the local ``frame``."""
@@ -63,27 +63,6 @@ class WaitedRun(Protocol):
         """Calls that are not answered yet, *most* of them at most."""
 
 
-class Activation(Protocol):
-    """An activation of a function, as far as the watchdog looks at it: a ``Frame``."""
-
-    address: str
-    generations: int
-
-    @property
-    def parent(self) -> Activation | None:
-        """The one around it."""
-
-    @property
-    def run(self) -> ReportingRun:
-        """The run that it belongs to."""
-
-
-class ReportingRun(Protocol):
-    """A run that tells the user something."""
-
-    reporter: Reporter
-
-
 @dataclass(slots=True)
 class Standing:
     """The place of a thread at the last look: line and activation, and the time."""
@@ -92,41 +71,13 @@ class Standing:
     at: float
 
 
-@dataclass(slots=True)
-class _Line:
-    """The seconds for which a line has blocked others so far, and the most others at one time.
-
-    ``streak`` counts the activations before ``last`` that stood there too, since the program was
-    last told of an answer, at the turn ``turns`` of its hub.
-    """
-
-    seconds: float = 0.0
-    others: int = 0
-    is_reported: bool = False
-    last: Activation | None = None
-    turns: int = 0
-    streak: int = 0
-
-    def stands(self, activation: Activation, turns: int) -> None:
-        """Note that *activation* blocks here.
-
-        If the one before has asked a model, and no program has been told of an answer since, then
-        this one needed nothing of the one before, and could have gone on beside it.
-        """
-        last = self.last
-        if last is not activation:
-            beside = last is not None and last.parent is activation.parent and last.generations
-            self.streak = self.streak + 1 if beside and turns == self.turns else 0
-        self.last, self.turns = activation, turns
-
-
 class Watchdog:
     """Looks at the threads of *hubs* from the I/O thread; ``on`` while it does so."""
 
     def __init__(self, hubs: Callable[[], list[Hub]]) -> None:
         self._hubs = hubs
         self.runs: weakref.WeakSet[WaitedRun] = weakref.WeakSet()
-        self._lines: dict[tuple[str, int], _Line] = {}
+        self._times: BlockingTimes | None = None  # once a line has blocked its thread
         self._before: weakref.WeakKeyDictionary[Hub, Standing] = weakref.WeakKeyDictionary()
         self._ran = 0.0  # the time of the last look at which anything was under way
         self._calm = False
@@ -149,8 +100,8 @@ class Watchdog:
             self._ran = now
         if now - self._ran > _IDLE_S:
             self.on = False
-            for line in self._lines.values():
-                line.last = None  # which would keep its run
+            if self._times is not None:
+                self._times.forget()
         else:
             self._later()
 
@@ -170,13 +121,19 @@ class Watchdog:
             place = (owner, user.f_code, user.f_lineno, hub.turns)
             self._before[hub] = Standing(place, now)
             if before is not None and before.place == place:
-                self._blocked(hub, activation, user, now - before.at)
+                if self._times is None:
+                    from appl.runtime.concurrency.blocking_times import BlockingTimes  # few block
+
+                    self._times = BlockingTimes()
+                self._times.note(hub, activation, user, now - before.at)
         # A call that came after a calm look was hardly waited for all the time since then.
         most = SAMPLE if self._calm else math.inf
         seconds, self._looked = min(now - (self._looked or now), most), now
         for run in runs:
-            if run.over:
-                self._let_go(run)
+            if run.over:  # it is forgotten, also while other runs keep this busy
+                self.runs.discard(run)
+                if self._times is not None:
+                    self._times.forget(run)
             elif calls := run.waited_calls(2):
                 waited = True
                 if len(calls) == 1 and not busy:
@@ -192,55 +149,6 @@ class Watchdog:
             return running
         in_loops = {hub.thread for hub in hubs if hub.runs()}
         return [hub for hub in running if hub.loop or hub.thread not in in_loops]
-
-    def _let_go(self, over: WaitedRun) -> None:
-        """Forget a run that is *over*, also while other runs keep this busy."""
-        self.runs.discard(over)
-        for line in self._lines.values():
-            if line.last is not None and line.last.run is over:
-                line.last = None
-
-    def _blocked(
-        self, hub: Hub, activation: Activation | None, user: FrameType, seconds: float
-    ) -> None:
-        """Count that *user* has blocked *hub* for *seconds*, if others could have gone on."""
-        key = user.f_code.co_filename, user.f_lineno
-        line = self._lines.setdefault(key, _Line())
-        if line.is_reported:
-            return
-        if activation is not None:
-            line.stands(activation, hub.turns)
-        waiting = _ready(hub) if hub.fibers or hub.ready else []
-        others = max(hub.due + len(waiting), line.streak)
-        if not others:
-            return
-        line.seconds += seconds
-        line.others = max(line.others, others)
-        run = activation.run if activation is not None else _run_of(waiting)
-        if line.seconds >= ENOUGH and run is not None:
-            line.is_reported, line.last = True, None
-            address = activation.address if activation is not None else ""
-            from appl.runtime.concurrency.blocking_lines import warning  # few lines block
-
-            run.reporter.warn(address, warning(user, line.seconds, line.others))
-
-
-# -- who could go on
-
-
-def _ready(hub: Hub) -> list[object]:
-    """The programs of *hub* that could go on now."""
-    fibers = [fiber for fiber in tuple(hub.fibers) if (w := fiber.waits) is not None and w.done]
-    return [*fibers, *(strand for strand, _ in tuple(hub.ready))]
-
-
-def _run_of(strands: Iterable[Any]) -> ReportingRun | None:
-    """The run of one of the programs that wait."""
-    for strand in strands:
-        run: ReportingRun | None = getattr(strand.waits, "run", None)
-        if run is not None:
-            return run
-    return None
 
 
 # -- where a thread stands

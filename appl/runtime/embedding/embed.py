@@ -16,9 +16,8 @@ from appl.backend import Response, Sampling
 from appl.errors import InvalidOption, MalformedResponse, UnknownOption, Unsupported, nearest
 from appl.prompt import Message, Messages
 from appl.runtime.answers.call import Call, CallIdentity
-from appl.runtime.answers.gen_options import LIMITS
+from appl.runtime.answers.gen_options import LIMITS, check_number
 from appl.runtime.answers.models import named
-from appl.runtime.answers.option_limits import check_number
 from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Future, finished
 from appl.runtime.concurrency.promise import Value

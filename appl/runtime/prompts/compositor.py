@@ -289,7 +289,18 @@ class Tagged(Logged):
         role: RoleName | Role | None = None,
         _ctx: PromptWriter | None = None,
     ) -> None:
-        _check_tag(type(self).__name__, tag, attrs)
+        name = type(self).__name__
+        if not isinstance(tag, str) or not tag.strip() or _NO_TAG.search(tag):
+            raise InvalidOption(
+                f'{name}(tag) is the name alone, as in {name}("note"), got {tag!r:.80}'
+            )
+        if not isinstance(attrs, Mapping | None):
+            raise InvalidOption(f"{name}(attrs=...) takes a dict, got {attrs!r:.80}")
+        for attribute in attrs or {}:
+            if not isinstance(attribute, str) or _NO_ATTRIBUTE.search(attribute):
+                raise InvalidOption(
+                    f"{name}(attrs=...): {attribute!r:.80} is no name of an attribute"
+                )
         escaped = {name: str(value).translate(_ENTITIES) for name, value in (attrs or {}).items()}
         shown = "".join(f' {name}="{value}"' for name, value in escaped.items())
         super().__init__(
@@ -308,17 +319,6 @@ class Tagged(Logged):
 
 _NO_TAG = re.compile(r"[<>\n]")
 _NO_ATTRIBUTE = re.compile(r"[<>\s\"'=]|^$")
-
-
-def _check_tag(name: str, tag: object, attrs: object) -> None:
-    """Refuse what would not be read as one tag."""
-    if not isinstance(tag, str) or not tag.strip() or _NO_TAG.search(tag):
-        raise InvalidOption(f'{name}(tag) is the name alone, as in {name}("note"), got {tag!r:.80}')
-    if not isinstance(attrs, Mapping | None):
-        raise InvalidOption(f"{name}(attrs=...) takes a dict, got {attrs!r:.80}")
-    for attribute in attrs or {}:
-        if not isinstance(attribute, str) or _NO_ATTRIBUTE.search(attribute):
-            raise InvalidOption(f"{name}(attrs=...): {attribute!r:.80} is no name of an attribute")
 
 
 _ENTITIES = str.maketrans(

@@ -13,27 +13,23 @@ from typing import Any
 from appl.prompt import (
     USER,
     VOICES,
-    Formatted,
     Lazy,
     Media,
     Message,
     Origin,
-    Part,
     PromptNode,
     Voice,
     as_media,
-    formatted,
     moved,
 )
-from appl.prompt.formatting import textless
 from appl.prompt.media import is_picture
-from appl.runtime.answers.stream import TextStream, Thoughts
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.future import Future, Generation, returned
-from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
+from appl.runtime.concurrency.promise import Error, Promise, Value
 from appl.runtime.frame import PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
+from appl.runtime.prompts.hole import close_unawaited, part_of
 from appl.runtime.prompts.messages import nodes_of_message
 from appl.runtime.prompts.place import PendingPlace
 from appl.runtime.prompts.roles import Spoken
@@ -64,7 +60,7 @@ def add_value(frame: PromptWriter, value: object, site: Origin = None) -> None:
         from appl.runtime.prompts.refusal import refused
 
         error = refused(value, value)
-        _close(value)
+        close_unawaited(value)
         raise error
     kind: type = type(value)
     is_read = hasattr(kind, "__prompt__") or _is_template(kind) or is_picture(kind)
@@ -98,52 +94,8 @@ def _place(frame: PromptWriter, voice: Voice, future: Future[object]) -> Pending
     return PendingPlace(future._pending, nodes, voice)
 
 
-def part_of(frame: PromptWriter, value: object, conversion: str, spec: str) -> Part:
-    """The part that ``{value!conversion:spec}`` adds: lazy when *value* is pending.
-
-    Without conversion and format spec, an image or a sound is itself.
-    """
-    if type(value) is str and not conversion and not spec:
-        return value
-    if type(value) is TextStream:
-        value = value.__prompt__()
-        if isinstance(value, Thoughts):
-            return Formatted(value, conversion, spec) if conversion or spec else value
-    if isinstance(value, Proxy):
-        pending = value._pending
-        pending.keep(frame.address)
-        if not conversion and not spec:
-            return pending
-        if spec and (conversion or (isinstance(value, Generation) and not pending.typed)):
-            format("", spec)  # a bad spec fails at its line, not when the text is there
-        return Formatted(pending, conversion, spec)
-    if conversion or spec or type(value) in _TEXTUAL:
-        return formatted(value, conversion, spec)
-    medium = as_media(value)
-    return _shown(value) if medium is None else medium
-
-
-def _shown(value: object) -> str:
-    """The text of *value*; what says only which object it is raises."""
-    text = formatted(value, "", "")
-    if textless(value, text):
-        from appl.runtime.prompts.refusal import refused_part
-
-        _close(value)
-        raise refused_part(value, text)
-    return text
-
-
-def _close(value: object) -> None:
-    """Spare the user Python's warning that a coroutine was never awaited: an error says so."""
-    if isinstance(value, CoroutineType):
-        value.close()
-
-
 _UNUSED = (CoroutineType, AsyncGeneratorType, Spoken)
 """Types of results that do nothing until they are awaited, iterated or entered."""
-
-_TEXTUAL = frozenset({str, int, float, bool, type(None)})
 
 
 class _NotText(Exception):
@@ -191,21 +143,9 @@ def _collect(
             items += moved(value.nodes(), USER, voice)
     elif isinstance(value, Conversation):
         items += [node for message in value.all() for node in nodes_of_message(message)]
-    else:
-        _collect_other(frame, voice, value, items, bad)
-
-
-def _collect_other(
-    frame: PromptWriter,
-    voice: Voice,
-    value: object,
-    items: list[PromptNode],
-    bad: Callable[[object], None],
-) -> None:
-    kind = type(value)
-    if hasattr(kind, "__prompt__"):
+    elif hasattr(type(value), "__prompt__"):
         _collect(frame, voice, value.__prompt__(), items, bad)  # type: ignore[attr-defined]
-    elif _is_template(kind):
+    elif _is_template(type(value)):
         items += _template(frame, voice, value)
     elif isinstance(value, Lazy) and not isinstance(value, type):
         items.append(PromptNode(None, voice, value))

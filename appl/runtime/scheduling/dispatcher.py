@@ -269,7 +269,7 @@ class Dispatcher:
                         rests = max(wait, outage_left_s)
                         watcher.on_event(AttemptFailed(call.address, number, error, at, rests))
                 await self._rest(question, wait)
-                question.begin_attempt()
+                question.shared = question.sent = False  # another attempt begins
         finally:
             # Samples of one call may be asked for side by side, each by a question of its own.
             # The entry is that of the latest one.
@@ -422,10 +422,6 @@ class Question:
     def elsewhere(self) -> bool:
         """True if it may go to another backend, and so waits for none that is left alone."""
         return bool(self.call.others)
-
-    def begin_attempt(self) -> None:
-        """Begin another attempt."""
-        self.shared = self.sent = False
 
     def send(self) -> None:
         """Note that the present attempt is sent, and tell instruments."""

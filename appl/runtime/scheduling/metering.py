@@ -28,7 +28,7 @@ _NONE = Amounts()
 
 
 class Meter:
-    """Measures the requests to one backend, by the *prices* of its models, if it ``has_prices``.
+    """Measures the requests to one backend, by the *prices* of its models.
 
     *tier* is the way of service of a request that names none.
     """
@@ -42,7 +42,6 @@ class Meter:
     ) -> None:
         self._tier = tier
         self._profile, self._prices, self._caching = profile, prices, caching
-        self.has_prices = bool(prices.own) or bool(prices.brought)
         self._ratio = 1.0
 
     def worst(self, request: Request, account: Account, streams: bool = False) -> Amounts:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from appl.runtime.scheduling.policy import Limits
-from appl.runtime.scheduling.timers import Clock, sleep_until, wait_for, wake
+from appl.runtime.scheduling.timers import Clock, wait_for, wake
 
 _MINUTE = 60.0
 _SHORTER = 1 - 1e-6
@@ -77,7 +77,11 @@ class _Window:
         module: Any = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         module.time = SimpleNamespace(monotonic=clock.now)
-        module.asyncio = SimpleNamespace(sleep=lambda s: sleep_until(clock, clock.now() + s))
+        module.asyncio = SimpleNamespace(
+            sleep=lambda s: wait_for(
+                clock, clock.now() + s, asyncio.get_running_loop().create_future()
+            )
+        )
         self._throttler = module.Throttler(requests, period_s * _SHORTER)
         self._begun = deque[float](maxlen=requests)
 

@@ -249,9 +249,21 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: IncompleteCal
         if on_finish(source_of(lazy), lambda _: _recheck(call, go, waiting)):
             waiting.add(call)
             return
-    if call.outcome is not None or not _prepared(call):  # it was cancelled while it waited
+    if call.outcome is not None:  # it was cancelled while it waited
         return
     run = call.run
+    try:
+        if run.outside.amend is not None:
+            run.outside.amend(call)
+        call.prepare()
+    except BaseException as error:
+        for lazy in call.node.holes() if call.node is not None else ():
+            cause = source_of(lazy).outcome  # of the part that made the prompt fail
+            if isinstance(cause, Error) and cause.error is error:
+                call.failed_as(cause)
+                return
+        call.failed(error)
+        return
     try:
         # A world that hands things over when all programs wait does not see a call that waits here.
         if run.services.enter is None or run.outside.idle_detection is not None:
@@ -263,7 +275,7 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: IncompleteCal
     except Exception as error:
         call.failed(error)
         return
-    _start(call, go)
+    call.start(go)
 
 
 def _recheck(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> None:
@@ -280,29 +292,4 @@ def _entered(
     if error is not None:
         call.failed(error)
     else:
-        _start(call, go)
-
-
-def _start(call: Call, go: Callable[[Call], None]) -> None:
-    call.starts()
-    answer = call.run.outside.answer
-    if answer is None:
-        go(call)
-    else:
-        answer(call, go)
-
-
-def _prepared(call: Call) -> bool:
-    try:
-        if call.run.outside.amend is not None:
-            call.run.outside.amend(call)
-        call.prepare()
-    except BaseException as error:
-        for lazy in call.node.holes() if call.node is not None else ():
-            cause = source_of(lazy).outcome  # of the part that made the prompt fail
-            if isinstance(cause, Error) and cause.error is error:
-                call.failed_as(cause)
-                return False
-        call.failed(error)
-        return False
-    return True
+        call.start(go)

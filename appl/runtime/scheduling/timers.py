@@ -50,11 +50,6 @@ def wake(waiter: Waiter) -> None:
         waiter.set_result(None)
 
 
-async def sleep_until(clock: Clock, when: float) -> None:
-    """Wait until it is *when*."""
-    await wait_for(clock, when, asyncio.get_running_loop().create_future())
-
-
 async def wait_for(clock: Clock, when: float, waiter: Waiter) -> None:
     """Wait until it is *when*, which may be never, or *waiter* is woken."""
     if when == math.inf:

@@ -182,7 +182,10 @@ class _Doc:
 
 
 def _documented(f: object) -> _Doc:
-    text = _docstring(f)
+    while isinstance(f, functools.partial):
+        f = f.func
+    is_plain = not callable(f) or inspect.isroutine(f) or isinstance(f, type)
+    text = (None if is_plain else inspect.getdoc(type(f).__call__)) or inspect.getdoc(f)
     if not text:
         return _Doc("", {}, {})
     import docstring_parser as parser  # only tools with a docstring need it
@@ -195,14 +198,6 @@ def _documented(f: object) -> _Doc:
     about = {p.arg_name: " ".join(p.description.split()) for p in parsed.params if p.description}
     kinds = {p.arg_name: _type_named(p.type_name) for p in parsed.params if p.type_name}
     return _Doc("\n\n".join(parts), about, {k: v for k, v in kinds.items() if v is not None})
-
-
-def _docstring(f: object) -> str:
-    while isinstance(f, functools.partial):
-        f = f.func
-    if not callable(f) or inspect.isroutine(f) or isinstance(f, type):
-        return inspect.getdoc(f) or ""
-    return inspect.getdoc(type(f).__call__) or inspect.getdoc(f) or ""
 
 
 _NAMES_OF: tuple[tuple[object, str], ...] = (

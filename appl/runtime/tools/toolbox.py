@@ -11,7 +11,7 @@ from typing import Any
 from appl.errors import InvalidOption, ToolError, nearest
 from appl.prompt import ToolCall, ToolMessage
 from appl.runtime.answers.answer import CallFilter
-from appl.runtime.answers.option_limits import check_number
+from appl.runtime.answers.gen_options import check_number
 from appl.runtime.concurrency.fiber import in_coroutine
 from appl.runtime.concurrency.future import finished
 from appl.runtime.tools import toolrun

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Required, TypeVar, Unpack, cast,
 
 from appl.errors import InvalidOption, ToolLoopError, UnknownOption, Unsupported, nearest
 from appl.prompt import UNFORMATTED, Part, Prompt, PromptNode, Voice, nodes_of
-from appl.runtime.answers.gen_options import OPTION_NAMES, StepOptions, with_options
+from appl.runtime.answers.gen_options import OPTION_NAMES, StepOptions, check_number, with_options
 from appl.runtime.answers.generate import gen
-from appl.runtime.answers.option_limits import check_number
 from appl.runtime.answers.request_options import DEFAULTS
 from appl.runtime.answers.samples import total_of
 from appl.runtime.answers.text import Text

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from appl.base.moments import moment_of
 from appl.errors import Awaited, TraceCorrupt
 from appl.runtime.concurrency.fiber import arrive, in_coroutine, wait
+from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.frame import here
 from appl.runtime.waiting import wall_clock
 from appl.runtime.waiting.waits import Wait
@@ -69,12 +70,7 @@ def _alarm(moment: Wait) -> None:
     assert due is not None
     longest = moment.run.longest_wait
     moment.attended = lambda: due - wall_clock.now() <= longest
-    wall_clock.clock.at(due, lambda: _come(moment))
-
-
-def _come(moment: Wait) -> None:
-    if not moment.done:
-        moment.come(None)
+    wall_clock.clock.at(due, lambda: void(moment.done or moment.come(None)))
 
 
 def _in_words(due: float) -> str:
