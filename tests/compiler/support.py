@@ -147,7 +147,7 @@ def async_body(source: str) -> str:
 
 def lowered(f: FunctionType, **options: Any) -> str:
     """The lowered form of *f* as text, in which ``@appl`` stands for the hooks."""
-    made = lowered_from(f, find(f), CompilerOptions(**options))
+    made, _ = lowered_from(f, find(f), CompilerOptions(**options))
     return ast.unparse(_Printable().visit(copy.deepcopy(made.node)))
 
 
