@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from appl.compiler import CompilerOptions, translate
 from appl.compiler.dedent import cleaned
+from appl.compiler.passes import CompilerOptions, translate
 
 from .support import NOTES, define, ppl, said
 
