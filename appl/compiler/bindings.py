@@ -85,7 +85,7 @@ def survey(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Survey:
             rooted = False  # a walrus in a comprehension binds outside; this is the careful side
         for child in inner.__dict__.values():
             if type(child) is list:
-                todo += [(each, rooted) for each in child if type(each) not in _LEAVES]
+                todo += [(part, rooted) for part in child if type(part) not in _LEAVES]
             elif type(child) not in _LEAVES:
                 todo.append((child, rooted))
     return result
