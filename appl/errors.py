@@ -470,7 +470,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
 def advice(error: BaseException) -> str:
     """The correction for an *error* of code that knows nothing of appl; empty if there is none."""
     if type(error).__name__ == "ResponseValidationError":
-        return _A_FUTURE if any(map(_is_of_future, _items(error))) else ""
+        return _A_FUTURE if _holds_future(error) else ""
     for kind, pattern, correction in _ADVICE:
         if type(error).__name__ == kind and re.search(pattern, str(error)):
             return correction
@@ -484,13 +484,11 @@ def note_advice(error: BaseException) -> None:
         error.add_note(hint)
 
 
-def _items(error: BaseException) -> list[object]:
-    """The faults in a response of FastAPI, whose text would wait for the answers in it."""
+def _holds_future(error: BaseException) -> bool:
+    """True if a fault in a response of FastAPI, whose text would wait for it, is a future."""
     errors = getattr(error, "errors", None)
     problems = errors() if callable(errors) else ()
-    return list(problems) if isinstance(problems, Iterable) else []
-
-
-def _is_of_future(item: object) -> bool:
-    value = item.get("input") if isinstance(item, Mapping) else None
-    return type(value).__name__ in ("Generation", "Future")
+    if not isinstance(problems, Iterable):
+        return False
+    values = (item.get("input") for item in problems if isinstance(item, Mapping))
+    return any(type(value).__name__ in ("Generation", "Future") for value in values)

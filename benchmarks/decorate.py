@@ -19,7 +19,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from appl.compiler import rebuild, translate, trees
+from appl.compiler import trees
+from appl.compiler.passes import rebuild, translate
 
 SMALL = """
 def small{n}(question: str):

@@ -19,7 +19,7 @@ from typing import Any
 from report import write
 
 from appl import ppl
-from appl.compiler import CompilerOptions, translate
+from appl.compiler.passes import CompilerOptions, translate
 from appl.runtime.run import Run
 from appl.testing import Instant
 

@@ -537,27 +537,25 @@ def load(name: str, settings: Mapping[str, object] | None = None) -> Backend:
     *settings* are passed as keyword arguments. Raises ``BackendNotFound``, or ``ConfigError`` if
     the result is no backend.
     """
-    if ":" in name:
-        try:
-            factory = named(name)
-        except MissingExtra:
-            raise
-        except (ImportError, AttributeError) as error:
-            raise BackendNotFound(f"backend {name!r} cannot be imported: {error}") from error
-        if not callable(factory):
-            raise BackendNotFound(
-                f"backend {name!r} is {factory!r:.80}; write module:attribute of a class, or of a "
-                "function that makes a backend"
-            )
-    else:
-        backends = installed()
-        if name not in backends:
-            names = ", ".join(sorted(backends)) or "none"
-            raise BackendNotFound(
-                f"no backend named {name!r} is installed (installed: {names})"
-                f"{nearest(name, backends)}; write a name from that list or 'module:attribute'"
-            )
-        factory = _imported(name, backends[name])
+    is_path = ":" in name
+    backends = {} if is_path else installed()
+    if not is_path and name not in backends:
+        names = ", ".join(sorted(backends)) or "none"
+        raise BackendNotFound(
+            f"no backend named {name!r} is installed (installed: {names})"
+            f"{nearest(name, backends)}; write a name from that list or 'module:attribute'"
+        )
+    try:
+        factory = named(name) if is_path else backends[name].load()
+    except MissingExtra:
+        raise
+    except (ImportError, AttributeError) as error:
+        raise BackendNotFound(f"backend {name!r} cannot be imported: {error}") from error
+    if is_path and not callable(factory):
+        raise BackendNotFound(
+            f"backend {name!r} is {factory!r:.80}; write module:attribute of a class, or of a "
+            "function that makes a backend"
+        )
     if isinstance(factory, type) and not hasattr(factory, "__getattr__"):
         _check_protocol(name, factory, ("complete", "aclose"))
     backend = factory(**(settings or {}))
@@ -593,13 +591,3 @@ def _check_protocol(name: str, backend: object, wanted: Sequence[str]) -> None:
             f"{name!r} is no backend: {backend!r:.80} has no {' and no '.join(missing)}; write "
             "module:attribute of a class, or of a function that makes a backend"
         )
-
-
-def _imported(name: str, point: Declared) -> Callable[..., Any]:
-    """The factory of the installed backend *name*. Raises ``BackendNotFound``."""
-    try:
-        return cast(Callable[..., Any], point.load())
-    except MissingExtra:
-        raise
-    except (ImportError, AttributeError) as error:
-        raise BackendNotFound(f"backend {name!r} cannot be imported: {error}") from error

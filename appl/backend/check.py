@@ -6,6 +6,7 @@ Nothing here changes a value.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import struct
@@ -45,15 +46,6 @@ def text_in(value: object, name: str) -> str:
     return value
 
 
-def count_in(value: object, name: str) -> int | None:
-    """Return *value* if it is absent or a whole number of at most 64 bits."""
-    if value is None:
-        return None
-    if type(value) is not int or not 0 <= value <= MOST:
-        raise _wrong_count(value, name)
-    return value
-
-
 def count_of(value: object) -> int | None:
     """*value* as a count of at most 64 bits; ``None``, for unknown, if it makes no sense as one."""
     if type(value) is float and value.is_integer():
@@ -61,17 +53,14 @@ def count_of(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= MOST else None
 
 
-def counts_in(*values: object) -> None:
-    """Check the counts of tokens that a ``Usage`` has, those of them that are there."""
-    for name, value in zip(_COUNTS, values, strict=True):
-        if value is not None and (type(value) is not int or not 0 <= value <= MOST):
-            raise _wrong_count(value, name)
-
-
-def _wrong_count(value: object, name: str) -> WrongField:
-    if type(value) is not int:
-        return WrongField(f"{name} must be a whole number, got {type(value).__name__}")
-    return WrongField(f"{name} must be from 0 to {MOST}, got {'less' if value < 0 else 'more'}")
+def _counts(names: tuple[str, ...], *values: object) -> None:
+    """Check the counts that are there: whole numbers of at most 64 bits."""
+    for name, value in zip(names, values, strict=True):
+        if value is None or (type(value) is int and 0 <= value <= MOST):
+            continue
+        if type(value) is not int:
+            raise WrongField(f"{name} must be a whole number, got {type(value).__name__}")
+        raise WrongField(f"{name} must be from 0 to {MOST}, got {'less' if value < 0 else 'more'}")
 
 
 def number_in(value: Any, name: str) -> float:
@@ -109,7 +98,10 @@ def read_json(body: bytes | str) -> Any:
             value = json.loads(body)
     except (ValueError, RecursionError) as error:
         # Python's limit on the digits of a number is no JSONDecodeError.
-        value = _with_long_numbers(body) if type(error) is ValueError else _NOTHING
+        value = _NOTHING
+        if type(error) is ValueError:
+            with contextlib.suppress(ValueError, RecursionError):
+                value = json.loads(body, parse_int=_whole)
     if value is _NOTHING:  # raised here, as the errors above would keep the text
         raise ValueError("no JSON, or JSON that is nested too deeply")
     if levels > LEVELS and is_deep(value):
@@ -117,15 +109,8 @@ def read_json(body: bytes | str) -> Any:
     return value
 
 
-def _with_long_numbers(body: bytes | str) -> Any:
-    """The JSON value in *body*, in which a number has too many digits for Python."""
-    try:
-        return json.loads(body, parse_int=_whole)
-    except (ValueError, RecursionError):
-        return _NOTHING
-
-
 def _whole(digits: str) -> float:
+    """The number of so many *digits*, perhaps more than Python reads."""
     try:
         return int(digits)
     except ValueError:
@@ -201,15 +186,15 @@ def _check(response: object) -> None:
     usage = response.usage
     if not isinstance(usage, Usage):
         raise WrongField(f"usage must be a Usage, got {type(usage).__name__}")
-    counts_in(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
+    _counts(_TOKENS, usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
     if usage.written_tokens is not None or usage.written_1h_tokens or usage.reasoning_tokens:
-        counts_in(usage.written_tokens, usage.written_1h_tokens, usage.reasoning_tokens)
+        _counts(_TOKENS, usage.written_tokens, usage.written_1h_tokens, usage.reasoning_tokens)
     if usage.tier:
         text_in(usage.tier, "tier")
     if response.cache_miss is not None:
         text_in(response.cache_miss, "cache_miss")
     if response.cost is not None:
-        count_in(response.cost, "cost")
+        _counts(("cost",), response.cost)
     if type(response.reused) is not int:
         raise WrongField("reused must be a whole number")
     for token in response.prompt_logprobs or ():
@@ -262,4 +247,4 @@ def _logprob(token: object) -> None:
         number_in(value, "a log-probability")
 
 
-_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
+_TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")

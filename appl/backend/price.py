@@ -235,13 +235,11 @@ def tokens_in(text: str) -> int:
 
 
 def prompt_tokens(messages: Messages | None, tools: Sequence[str], schema: str) -> int:
-    """An estimate of the tokens of a prompt, with its *tools* and its *schema*."""
-    return _chain_tokens(messages) + sum(map(tokens_in, tools)) + tokens_in(schema)
+    """An estimate of the tokens of a prompt, with its *tools* and its *schema*.
 
-
-def _chain_tokens(chain: Messages | None) -> int:
-    """The estimate of a chain, cached with each link, so that a growing chat is read once."""
-    key, fresh, link = _chain_tokens, list[Messages](), chain
+    Each link of the chain has its own in the cache, so that a growing chat is read once.
+    """
+    key, fresh, link = prompt_tokens, list[Messages](), messages
     while link is not None and key not in link.cache:
         fresh.append(link)
         link = link.parent
@@ -251,7 +249,7 @@ def _chain_tokens(chain: Messages | None) -> int:
         total += tokens_in(message.content) + _MEDIUM * len(message.media)
         total += sum(tokens_in(call.arguments) for call in message.tool_calls)
         added.cache[key] = total
-    return total
+    return total + sum(map(tokens_in, tools)) + tokens_in(schema)
 
 
 def most_tokens(

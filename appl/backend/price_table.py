@@ -139,14 +139,10 @@ def _row_for(seller: str, model: str) -> PriceRow | None:
     for name in (model, _SNAPSHOT.sub("", model)):  # the most exact one first
         about = rows.get(f"{seller}/{name}")
         if about is not None:
-            return _row(f"{seller}/{name}", about)
+            context, most = about.get("context"), about.get("max_output")
+            price, source = _price(about), about["source"]
+            return PriceRow(f"{seller}/{name}", price, context, most, source, date())
     return None
-
-
-def _row(name: str, about: Mapping[str, Any]) -> PriceRow:
-    price = _price(about)
-    context, most = about.get("context"), about.get("max_output")
-    return PriceRow(name, price, context, most, about["source"], date())
 
 
 def _price(about: Mapping[str, Any]) -> Price:

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain, islice, repeat
 from operator import methodcaller
 from types import FrameType
@@ -29,11 +29,19 @@ def no_collection() -> Iterator[None]:
 
     Making many objects that stay takes a third less time this way.
     """
-    _pause()
+    global _users, _was_enabled
+    with _lock:
+        if not _users:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _users += 1
     try:
         yield
     finally:
-        _go_on()
+        with _lock:
+            _users -= 1
+            if not _users and _was_enabled:
+                gc.enable()
 
 
 def stack_of(thread: int | None) -> list[FrameType]:
@@ -48,42 +56,17 @@ def stack_of(thread: int | None) -> list[FrameType]:
     if thread == threading.get_ident():
         return []  # the list would be in a frame that it contains
     innermost = map(methodcaller("get", thread), iter(sys._current_frames, None))
-    return _with_callers(islice(innermost, 1))
+    return with_callers(islice(innermost, 1))
 
 
-def with_callers(frame: FrameType | None) -> list[FrameType]:
-    """*frame* and those around it, in one step as in :func:`stack_of`."""
-    return _with_callers(iter([frame]))
-
-
-def _with_callers(innermost: Iterator[FrameType | None]) -> list[FrameType]:
+def with_callers(innermost: Iterable[FrameType | None]) -> list[FrameType]:
+    """The frame of *innermost* and those around it, in one step as in :func:`stack_of`."""
     frames: deque[Any] = deque()
     steps: Iterator[Any] = chain(innermost, repeat("f_back"))
     stack = accumulate(steps, getattr)
-    _pause()
-    try:
-        with contextlib.suppress(AttributeError):  # ``None`` has no caller
-            frames.extend(stack)
-    finally:
-        _go_on()
+    with no_collection(), contextlib.suppress(AttributeError):  # ``None`` has no caller
+        frames.extend(stack)
     return list(filter(None, frames))
-
-
-def _pause() -> None:
-    global _users, _was_enabled
-    with _lock:
-        if not _users:
-            _was_enabled = gc.isenabled()
-            gc.disable()
-        _users += 1
-
-
-def _go_on() -> None:
-    global _users
-    with _lock:
-        _users -= 1
-        if not _users and _was_enabled:
-            gc.enable()
 
 
 def _forked() -> None:

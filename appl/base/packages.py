@@ -43,7 +43,11 @@ def declared(group: str) -> Mapping[str, Declared]:
 
 @functools.lru_cache(maxsize=4)
 def _declared(group: str, places: Places) -> Mapping[str, Declared]:
-    if _needs_library(places):
+    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")]
+    archives = [place for place, names in places if not names]
+    if any(finder is not PathFinder for finder in finders) or any(
+        place.endswith(".egg") or os.path.isfile(place) for place in archives
+    ):  # packages may lie elsewhere than in the folders of *places*
         from importlib import metadata  # 20 ms that `import appl` must not cost
 
         points = metadata.entry_points(group=group)
@@ -76,16 +80,6 @@ def _entry_points(folder: str, group: str) -> list[tuple[str, str]]:
             name, _, value = line.partition("=")
             pairs.append((name.strip(), value.strip()))
     return pairs
-
-
-def _needs_library(places: Places) -> bool:
-    """True if packages may lie elsewhere than in the folders of *places*."""
-    return any(
-        hasattr(finder, "find_distributions") and finder is not PathFinder
-        for finder in sys.meta_path
-    ) or any(
-        place.endswith(".egg") or os.path.isfile(place) for place, names in places if not names
-    )
 
 
 def _packages(place: str) -> tuple[str, ...]:

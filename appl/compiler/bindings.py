@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import UnionType
+from typing import Any
 
 from appl.compiler.nodes import LEAVES, called
 
@@ -44,14 +45,15 @@ class Survey:
                 yield name, value
 
     def bind(self, name: str | None, value: ast.expr | None, rooted: bool) -> None:
-        if name is None:
-            return
-        self.bound.add(name)
-        if rooted:
-            self.rooted.add(name)
-        self.bindings.append((name, value))
+        if name is not None:
+            self.bound.add(name)
+            if rooted:
+                self.rooted.add(name)
+            self.bindings.append((name, value))
 
-    def assign(self, targets: Iterable[ast.expr], value: ast.expr | None, rooted: bool) -> None:
+    def assign(
+        self, targets: Iterable[ast.expr | None], value: ast.expr | None, rooted: bool
+    ) -> None:
         for target in targets:
             if isinstance(target, ast.Name):
                 self.bind(target.id, value, rooted)
@@ -63,109 +65,64 @@ class Survey:
 
 def survey(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Survey:
     """The names that *node* binds; its decorators, defaults and annotations are not looked at."""
-    result = Survey()
-    _arguments(node.args, True, result)
+    result, args = Survey(), node.args
+    for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
+        if arg is not None:
+            result.bind(arg.arg, None, True)
     todo: list[tuple[ast.AST, bool]] = [(child, True) for child in node.body]
     while todo:
         inner, rooted = todo.pop()
-        read = _READERS.get(type(inner))
-        if read is not None:
-            read(inner, rooted, result)
-        if type(inner) in _SCOPES:
+        kind = type(inner)
+        if kind in _NAMES:
+            for name in _NAMES[kind](inner):
+                result.bind(name, None, rooted)
+        elif kind in _TARGETS:
+            targets, value = _TARGETS[kind](inner)
+            result.assign(targets, value, rooted)
+        elif kind is ast.Yield or kind is ast.YieldFrom:
+            result.yields = result.yields or rooted
+        if kind in _SCOPES:
             rooted = False  # a walrus in a comprehension binds outside; this is the careful side
-        for value in inner.__dict__.values():
-            if type(value) is list:
-                todo += [(child, rooted) for child in value if type(child) not in _LEAVES]
-            elif type(value) not in _LEAVES:
-                todo.append((value, rooted))
+        for child in inner.__dict__.values():
+            if type(child) is list:
+                todo += [(part, rooted) for part in child if type(part) not in _LEAVES]
+            elif type(child) not in _LEAVES:
+                todo.append((child, rooted))
     return result
 
 
 def element_of(iterated: ast.expr) -> ast.expr | None:
     """An expression that stands for every element of *iterated*; None if there is none."""
-    if isinstance(iterated, ast.Constant | ast.JoinedStr):
-        return iterated
-    if called(iterated) == "range":
+    if isinstance(iterated, ast.Constant | ast.JoinedStr) or called(iterated) == "range":
         return iterated
     if isinstance(iterated, ast.Tuple | ast.List | ast.Set):
         return ast.Tuple(elts=iterated.elts, ctx=ast.Load())
     return None
 
 
-def _arguments(args: ast.arguments, rooted: bool, result: Survey) -> None:
-    for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
-        if arg is not None:
-            result.bind(arg.arg, None, rooted)
-
-
-def _function(node: ast.FunctionDef | ast.Lambda, rooted: bool, result: Survey) -> None:
-    result.bind(getattr(node, "name", None), None, rooted)
-    _arguments(node.args, False, result)
-
-
-def _assign(node: ast.Assign, rooted: bool, result: Survey) -> None:
-    result.assign(node.targets, node.value, rooted)
-
-
-def _bind_target(
-    node: ast.AnnAssign | ast.AugAssign | ast.NamedExpr, rooted: bool, result: Survey
-) -> None:
-    result.assign([node.target], node.value, rooted)
-
-
-def _loop(node: ast.For | ast.AsyncFor | ast.comprehension, rooted: bool, result: Survey) -> None:
-    element = None if isinstance(node, ast.AsyncFor) else element_of(node.iter)
-    result.assign([node.target], element, rooted)
-
-
-def _with(node: ast.withitem, rooted: bool, result: Survey) -> None:
-    if node.optional_vars is not None:
-        result.assign([node.optional_vars], None, rooted)
-
-
-def _named(
-    node: ast.ClassDef | ast.MatchAs | ast.MatchStar | ast.ExceptHandler,
-    rooted: bool,
-    result: Survey,
-) -> None:
-    result.bind(node.name, None, rooted)
-
-
-def _rest(node: ast.MatchMapping, rooted: bool, result: Survey) -> None:
-    result.bind(node.rest, None, rooted)
-
-
-def _declared(node: ast.Global | ast.Nonlocal, rooted: bool, result: Survey) -> None:
-    for name in node.names:
-        result.bind(name, None, rooted)
-
-
-def _yield(node: ast.Yield | ast.YieldFrom, rooted: bool, result: Survey) -> None:
-    result.yields = result.yields or rooted
-
-
-_READERS: dict[type[ast.AST], Callable[..., None]] = {
-    ast.FunctionDef: _function,
-    ast.AsyncFunctionDef: _function,
-    ast.Lambda: _function,
-    ast.ClassDef: _named,
-    ast.Assign: _assign,
-    ast.AnnAssign: _bind_target,
-    ast.AugAssign: _bind_target,
-    ast.NamedExpr: _bind_target,
-    ast.For: _loop,
-    ast.comprehension: _loop,
-    ast.AsyncFor: _loop,
-    ast.withitem: _with,
-    ast.MatchAs: _named,
-    ast.MatchStar: _named,
-    ast.MatchMapping: _rest,
-    ast.ExceptHandler: _named,
-    ast.alias: lambda node, rooted, result: result.bind(
-        node.asname or node.name.partition(".")[0], None, rooted
-    ),
-    ast.Global: _declared,
-    ast.Nonlocal: _declared,
-    ast.Yield: _yield,
-    ast.YieldFrom: _yield,
+_NAMES: dict[type[ast.AST], Callable[[Any], Iterable[str | None]]] = {
+    ast.FunctionDef: lambda node: [node.name],
+    ast.AsyncFunctionDef: lambda node: [node.name],
+    ast.ClassDef: lambda node: [node.name],
+    ast.MatchAs: lambda node: [node.name],
+    ast.MatchStar: lambda node: [node.name],
+    ast.ExceptHandler: lambda node: [node.name],
+    ast.MatchMapping: lambda node: [node.rest],
+    ast.arg: lambda node: [node.arg],
+    ast.alias: lambda node: [node.asname or node.name.partition(".")[0]],
+    ast.Global: lambda node: node.names,
+    ast.Nonlocal: lambda node: node.names,
 }
+"""Nodes that bind names to anything."""
+
+_TARGETS: dict[type[ast.AST], Callable[[Any], tuple[list[ast.expr], ast.expr | None]]] = {
+    ast.Assign: lambda node: (node.targets, node.value),
+    ast.AnnAssign: lambda node: ([node.target], node.value),
+    ast.AugAssign: lambda node: ([node.target], node.value),
+    ast.NamedExpr: lambda node: ([node.target], node.value),
+    ast.For: lambda node: ([node.target], element_of(node.iter)),
+    ast.comprehension: lambda node: ([node.target], element_of(node.iter)),
+    ast.AsyncFor: lambda node: ([node.target], None),
+    ast.withitem: lambda node: ([node.optional_vars], None),
+}
+"""Nodes that assign to targets, which may stand for a value."""

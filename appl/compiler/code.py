@@ -95,11 +95,11 @@ def _module(lowered: Lowered, origin: FunctionSource, user: CodeType) -> ast.Mod
     """
     node = lowered.node
     bare: dict[str, object] = {
-        name: [_unannotated(arg) for arg in getattr(node.args, name)]
+        name: [copied(arg, annotation=None) for arg in getattr(node.args, name)]
         for name in ("posonlyargs", "args", "kwonlyargs")
     }
     for name in ("vararg", "kwarg"):
-        bare[name] = (arg := getattr(node.args, name)) and _unannotated(arg)
+        bare[name] = (arg := getattr(node.args, name)) and copied(arg, annotation=None)
     bare |= {"defaults": [], "kw_defaults": [None] * len(node.args.kwonlyargs)}
     holders = [at(decorator, ast.Constant(value=None)) for decorator in node.decorator_list[:1]]
     types: dict[str, object] = {"type_params": []} if hasattr(node, "type_params") else {}
@@ -122,10 +122,6 @@ def _module(lowered: Lowered, origin: FunctionSource, user: CodeType) -> ast.Mod
         factory.body.append(at(lowered.node, ast.Global(names=[outermost])))
     factory.body.append(definition)
     return ast.Module(body=[at(lowered.node, factory)], type_ignores=[])
-
-
-def _unannotated(arg: ast.arg) -> ast.arg:
-    return copied(arg, annotation=None) if arg.annotation is not None else arg
 
 
 def _inside(code: CodeType, name: str) -> CodeType:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from appl.compiler.source import SourceFile
@@ -32,27 +31,19 @@ def text_of(node: ast.Constant, source: SourceFile) -> str:
 
 def parts_of(node: Any, source: SourceFile) -> list[Any]:
     """The parts of an f-string statement in order: constant texts, and the nodes of its holes."""
-    values: list[object] = node.values
-    texts: list[str | None]
-    texts = [str(part.value) if isinstance(part, ast.Constant) else None for part in values]
-    if is_triple_quoted(node, source):
-        texts = dedented(texts)
-    holes = (part for part in values if not isinstance(part, ast.Constant))
-    return [next(holes) if text is None else text for text in texts]
-
-
-def dedented(parts: Sequence[str | None]) -> list[str | None]:
-    """The constant parts of one string without its margin; ``None`` stands for a hole."""
-    constant = "".join(part for part in parts if part is not None)
+    parts = [str(part.value) if isinstance(part, ast.Constant) else part for part in node.values]
+    if not is_triple_quoted(node, source):
+        return parts
+    # The margin is that of the whole string, in which a sign that is not in it marks each hole.
+    constant = "".join(part for part in parts if isinstance(part, str))
     mark = next(mark for mark in map(chr, range(1, 1 << 16)) if mark not in constant)
-    whole = cleaned("".join(mark if part is None else part for part in parts))
-    result: list[str | None] = []
-    for index, text in enumerate(whole.split(mark)):
-        if index:
-            result.append(None)
-        if text:
-            result.append(text)
-    return result
+    whole = cleaned("".join(part if isinstance(part, str) else mark for part in parts))
+    first, *texts = whole.split(mark)
+    holes = [part for part in parts if not isinstance(part, str)]
+    dedented = [first]
+    for hole, text in zip(holes, texts, strict=True):
+        dedented += hole, text
+    return [part for part in dedented if part != ""]
 
 
 def cleaned(text: str) -> str:

@@ -162,13 +162,10 @@ def _fixed(function: FunctionSource, fixes: Collection[str]) -> Iterator[LintFin
         return
     if docstring_of(function.node, function.source) is None:
         rules_of_ruff = ", ".join(fixes)
-        yield LintFinding(
-            RUFF_FIX,
+        yield rules.finding_at(
             function.source.file,
-            first.lineno,
-            first.col_offset + 1,
-            first.end_lineno or first.lineno,
-            (first.end_col_offset or 0) + 1,
+            RUFF_FIX,
+            first,
             f"this is text of the prompt, and a fix of ruff ({rules_of_ruff}) changes it, as it "
             "stands where a docstring would",
             f"write lint.ignore = {[*fixes]} into the settings of ruff",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
@@ -194,12 +195,9 @@ class _Lowering:
         """A test, or another operand, after the answers of its calls."""
         return self._awaited_value(node, self._shallow(node))
 
-    def _raise(self, node: ast.Raise) -> ast.Raise:
-        return self._same_shape(node, exc=self._value, cause=self._value)
-
-    def _handed_out(self, node: _N) -> _N:
-        """A ``return``, a ``yield`` or ``:=`` with its value lowered."""
-        return self._same_shape(node, value=self._value)
+    def _complete(self, node: ast.expr) -> Any:
+        """A value that is finished also inside containers, after the answers of its calls."""
+        return self._awaited_value(node, self._deep(node))
 
     def _statement_value(self, node: ast.Expr) -> list[ast.stmt]:
         value = node.value
@@ -285,31 +283,19 @@ class _Lowering:
             )
             for case in node.cases
         ]
-        subject = self._awaited_value(node.subject, self._deep(node.subject))
-        return copied(node, subject=subject, cases=cases)
-
-    def _branch(self, node: ast.If | ast.While) -> ast.AST:
-        return self._same_shape(node, test=self._operand)
+        return copied(node, subject=self._complete(node.subject), cases=cases)
 
     def _for(self, node: ast.For | ast.AsyncFor) -> ast.AST:
         iterated = node.iter
         lowered = self._shallow(iterated) if isinstance(node, ast.For) else self.visit(iterated)
-        steps = self.guarded and not self.plain(iterated)
+        # The calls of a generator's step have their answers before the body begins.
+        steps = [self._settled(node)] if self.guarded and not self.plain(iterated) else []
         return copied(
             node,
             target=self._target(node.target),
             iter=self._awaited_value(iterated, lowered),
-            body=[*self._stepped(node, steps), *self._body(node.body)],
-            orelse=[*self._stepped(node, steps), *self._body(node.orelse)],
-        )
-
-    def _stepped(self, node: ast.stmt, steps: bool) -> list[ast.stmt]:
-        """Statements that wait for the calls of a generator's step before the body begins."""
-        return [self._settled(node)] if steps else []
-
-    def _assert(self, node: ast.Assert) -> ast.Assert:
-        return self._same_shape(
-            node, test=self._operand, msg=lambda text: self._awaited_value(text, self._deep(text))
+            body=[*steps, *self._body(node.body)],
+            orelse=[*steps, *self._body(node.orelse)],
         )
 
     def _assign(self, node: ast.Assign) -> ast.Assign:
@@ -332,7 +318,10 @@ class _Lowering:
         if type(node) in LEAVES or type(node) is ast.Name:
             return node
         lower_it = _LOWERINGS.get(type(node))
-        return lower_it(self, node) if lower_it is not None else self._same_shape(node)
+        if lower_it is not None:
+            return lower_it(self, node)
+        ways = _WAYS.get(type(node), {})
+        return self._same_shape(node, **{name: partial(way, self) for name, way in ways.items()})
 
     def _same_shape(self, node: _N, **ways: Callable[[Any], object]) -> _N:
         """*node* with its parts lowered, those in *ways*, if they are there, in their own way."""
@@ -379,12 +368,13 @@ class _Lowering:
         return call
 
     def _set(self, node: ast.Set) -> ast.Set:
-        return copied(node, elts=[self._member(element) for element in node.elts])
-
-    def _member(self, node: ast.expr) -> ast.expr:
-        if isinstance(node, ast.Starred):
-            return copied(node, value=self._deep(node.value))
-        return self._deep(node)
+        members = [
+            copied(element, value=self._deep(element.value))
+            if isinstance(element, ast.Starred)
+            else self._deep(element)
+            for element in node.elts
+        ]
+        return copied(node, elts=members)
 
     def _dict(self, node: ast.Dict) -> ast.Dict:
         keys = [key and self._deep(key) for key in node.keys]
@@ -393,30 +383,26 @@ class _Lowering:
     def _comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
     ) -> ast.AST:
-        lazy = isinstance(node, ast.GeneratorExp)
+        outer = inner = self.awaits, self.guarded
+        if isinstance(node, ast.GeneratorExp):  # what is evaluated later cannot await
+            inner = False, self.guarded and not self.awaits
         with self.plain.inside(node.generators):
             generators = []
             for index, loop in enumerate(node.generators):
                 # The first iterable belongs to the outer scope, and may await.
-                outside = self.awaits and not (lazy and index)
-                with self._in_scope(outside, self.guarded and outside == self.awaits):
+                with self._in_scope(*(inner if index else outer)):
                     iterated = self.visit(loop.iter) if loop.is_async else self._shallow(loop.iter)
-                with self._in_element(lazy):
+                with self._in_scope(*inner):
                     ifs = [self._shallow(test) for test in loop.ifs]
                     target = self.visit(loop.target)
                 generators.append(copied(loop, iter=iterated, ifs=ifs, target=target))
-            with self._in_element(lazy):
+            with self._in_scope(*inner):
                 if isinstance(node, ast.DictComp):
                     parts = {"key": self._deep(node.key), "value": self.visit(node.value)}
                 else:
                     set_member = isinstance(node, ast.SetComp)
                     parts = {"elt": self._deep(node.elt) if set_member else self.visit(node.elt)}
         return copied(node, generators=generators, **parts)
-
-    def _in_element(self, lazy: bool) -> AbstractContextManager[None]:
-        """The scope of an element inside a comprehension; a *lazy* one cannot await."""
-        awaits = self.awaits and not lazy
-        return self._in_scope(awaits, self.guarded and awaits == self.awaits)
 
     def _compare(self, node: ast.Compare) -> ast.Compare:
         """A comparison; ``x in text`` needs a finished text, an async def awaits all operands."""
@@ -431,12 +417,8 @@ class _Lowering:
         return copied(node, left=lowered[0], comparators=lowered[1:])
 
     def _subscript(self, node: ast.Subscript) -> ast.Subscript:
-        base = self._shallow(node.value)
-        if isinstance(node.slice, ast.Slice):
-            index = self.visit(node.slice)
-        else:
-            index = self._deep(node.slice)
-        return copied(node, value=base, slice=index)
+        way = self.visit if isinstance(node.slice, ast.Slice) else self._deep
+        return copied(node, value=self._shallow(node.value), slice=way(node.slice))
 
     def _attribute(self, node: ast.Attribute) -> ast.Attribute:
         base = self.visit(node.value)
@@ -461,15 +443,9 @@ class _Lowering:
         right = self._deep if deep else self._shallow
         return self._same_shape(node, left=self._shallow, right=right)
 
-    def _unary(self, node: ast.UnaryOp) -> ast.UnaryOp:
-        return self._same_shape(node, operand=self._shallow)
-
     def _boolean(self, node: ast.BoolOp) -> ast.BoolOp:
         tested = [self._shallow(value) for value in node.values[:-1]]
         return copied(node, values=[*tested, self.visit(node.values[-1])])
-
-    def _conditional(self, node: ast.IfExp) -> ast.IfExp:
-        return self._same_shape(node, test=self._shallow)
 
     def _starred(self, node: ast.Starred) -> ast.Starred:
         load = isinstance(node.ctx, ast.Load)
@@ -534,17 +510,8 @@ _LOWERINGS: dict[type[ast.AST], Callable[[_Lowering, Any], ast.AST]] = {
     ast.With: _Lowering._with,
     ast.AsyncWith: _Lowering._with,
     ast.Match: _Lowering._match,
-    ast.If: _Lowering._branch,
-    ast.While: _Lowering._branch,
     ast.For: _Lowering._for,
     ast.AsyncFor: _Lowering._for,
-    ast.Assert: _Lowering._assert,
-    ast.Return: _Lowering._handed_out,
-    ast.Raise: _Lowering._raise,
-    ast.Yield: _Lowering._handed_out,
-    ast.YieldFrom: _Lowering._handed_out,
-    ast.NamedExpr: _Lowering._handed_out,
-    ast.AugAssign: _Lowering._handed_out,
     ast.Assign: _Lowering._assign,
     ast.AnnAssign: _Lowering._annotated,
     ast.Call: _Lowering._call,
@@ -556,14 +523,24 @@ _LOWERINGS: dict[type[ast.AST], Callable[[_Lowering, Any], ast.AST]] = {
     ast.DictComp: _Lowering._comprehension,
     ast.Compare: _Lowering._compare,
     ast.Subscript: _Lowering._subscript,
-    ast.Slice: lambda lowering, node: lowering._same_shape(
-        node, **dict.fromkeys(("lower", "upper", "step"), lowering._shallow)
-    ),
     ast.Attribute: _Lowering._attribute,
     ast.FormattedValue: _Lowering._formatted,
     ast.BinOp: _Lowering._binary,
-    ast.UnaryOp: _Lowering._unary,
     ast.BoolOp: _Lowering._boolean,
-    ast.IfExp: _Lowering._conditional,
     ast.Starred: _Lowering._starred,
 }
+_WAYS: dict[type[ast.AST], dict[str, Callable[[_Lowering, Any], Any]]] = {
+    ast.If: {"test": _Lowering._operand},
+    ast.While: {"test": _Lowering._operand},
+    ast.Assert: {"test": _Lowering._operand, "msg": _Lowering._complete},
+    ast.Return: {"value": _Lowering._value},
+    ast.Yield: {"value": _Lowering._value},
+    ast.YieldFrom: {"value": _Lowering._value},
+    ast.NamedExpr: {"value": _Lowering._value},
+    ast.AugAssign: {"value": _Lowering._value},
+    ast.Raise: {"exc": _Lowering._value, "cause": _Lowering._value},
+    ast.UnaryOp: {"operand": _Lowering._shallow},
+    ast.IfExp: {"test": _Lowering._shallow},
+    ast.Slice: dict.fromkeys(("lower", "upper", "step"), _Lowering._shallow),
+}
+"""Nodes that keep their shape, with the methods that lower some of their parts."""

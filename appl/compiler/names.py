@@ -9,7 +9,7 @@ import ast
 import builtins
 from collections import ChainMap
 from collections.abc import Mapping
-from types import CellType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Final, final
 
 from appl.compiler.bindings import Survey
@@ -70,8 +70,13 @@ class FunctionNames:
 
 def outer_names(f: FunctionType) -> Mapping[str, object]:
     """The names that *f* sees from outside: its cells, then its globals."""
-    cells = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
-    return ChainMap({name: _content(cell) for name, cell in cells}, f.__globals__)
+    cells = dict[str, object]()
+    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+        try:
+            cells[name] = cell.cell_contents
+        except ValueError:  # bound later
+            cells[name] = UNKNOWN
+    return ChainMap(cells, f.__globals__)
 
 
 def module_member(module: ModuleType, name: str) -> object:
@@ -98,10 +103,3 @@ def is_ppl(decorator: ast.expr, names: FunctionNames) -> bool:
     if value is not UNKNOWN:
         return origin(value) == "ppl"
     return getattr(decorator, "attr", getattr(decorator, "id", None)) == "ppl"
-
-
-def _content(cell: CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:  # bound later
-        return UNKNOWN

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from appl.compiler import code as coding
 from appl.compiler.bindings import survey
@@ -28,7 +28,6 @@ from appl.compiler.verify import verify_lowered
 if TYPE_CHECKING:
     from appl.compiler.ir import CallCounts, Graph
 
-_V = TypeVar("_V")
 Kind = Literal["sync", "async", "generator", "asyncgen"]
 
 
@@ -47,14 +46,16 @@ _DEFAULT = CompilerOptions()
 class _Compiled:
     """The part that all function objects of one code object share; it refers to none of them."""
 
-    def __init__(
-        self, f: FunctionType, function: FunctionSource, options: CompilerOptions, code: CodeType
-    ) -> None:
-        self.function, self.code = function, code
+    def __init__(self, f: FunctionType, options: CompilerOptions) -> None:
+        self.function = function = find(f)
         self.either_docstring = bool(options.docstring_as)
         self.kind: Kind = kind_of(f)
         self.docstring = docstring_of(function.node, function.source, self.either_docstring)
-        names = FunctionNames(survey(function.node), outer_names(f))
+        try:
+            lowered, names = lowered_from(f, function, options)
+            self.code = coding.assemble(lowered, function, f.__code__)
+        except RecursionError:
+            raise function.source.refusal(function.node, _TOO_DEEP) from None
         self.notes = notes_of(function, names, keeps=options.ctx != "new")
         self._placed: tuple[Hooks, CodeType] | None = None
 
@@ -119,19 +120,12 @@ def translate(f: FunctionType, options: CompilerOptions = _DEFAULT) -> Translate
     entry = _compiled_codes.get(key)
     if entry is None or entry[0]() is not f.__code__:
         code = weakref.ref(f.__code__, functools.partial(forget, _compiled_codes, key))
-        entry = _compiled_codes[key] = code, _compiled(f, options)
+        entry = _compiled_codes[key] = code, _Compiled(f, options)
     if not f.__code__.co_freevars:
         return Translated(entry[1], f.__globals__)
     from appl.compiler.callee import lasting_names
 
     return Translated(entry[1], lasting_names(f))
-
-
-def _compiled(f: FunctionType, options: CompilerOptions) -> _Compiled:
-    function = find(f)
-    lowered = _guarded(function, lambda: lowered_from(f, function, options))
-    code = _guarded(function, lambda: coding.assemble(lowered, function, f.__code__))
-    return _Compiled(f, function, options, code)
 
 
 def rebuild(f: FunctionType, translated: Translated, hooks: Hooks) -> FunctionType:
@@ -152,8 +146,10 @@ def rebuild(f: FunctionType, translated: Translated, hooks: Hooks) -> FunctionTy
     return new
 
 
-def lowered_from(f: FunctionType, function: FunctionSource, options: CompilerOptions) -> Lowered:
-    """Fence, lower, verify."""
+def lowered_from(
+    f: FunctionType, function: FunctionSource, options: CompilerOptions
+) -> tuple[Lowered, FunctionNames]:
+    """Fence, lower, verify; also what the names in *function* mean."""
     bindings = survey(function.node)
     names = FunctionNames(bindings, outer_names(f))
     fence(function, names, f, ctx=options.ctx, parallel=options.parallel)
@@ -161,7 +157,7 @@ def lowered_from(f: FunctionType, function: FunctionSource, options: CompilerOpt
         function, names, PlainValues(names, bindings), quiet_docstring=bool(options.docstring_as)
     )
     verify_lowered(lowered.node, function.node)
-    return lowered
+    return lowered, names
 
 
 def kind_of(f: FunctionType) -> Kind:
@@ -171,13 +167,6 @@ def kind_of(f: FunctionType) -> Kind:
     if inspect.iscoroutinefunction(f):
         return "async"
     return "generator" if inspect.isgeneratorfunction(f) else "sync"
-
-
-def _guarded(function: FunctionSource, run: Callable[[], _V]) -> _V:
-    try:
-        return run()
-    except RecursionError:
-        raise function.source.refusal(function.node, _TOO_DEEP) from None
 
 
 _TOO_DEEP = (

@@ -54,7 +54,14 @@ def fence(
     function: FunctionSource, names: FunctionNames, f: FunctionType, *, ctx: str, parallel: bool
 ) -> None:
     """Refuse the function if it or its decoration cannot be compiled."""
-    _innermost(function, names, f)
+    if "__wrapped__" in f.__dict__ and _ppl_decorator(function, names) is None:
+        # It stands above a decorator that wraps, and would compile the wrapper.
+        inner = inspect.unwrap(f)
+        try:
+            there = find(inner) if isinstance(inner, FunctionType) else function
+        except (PromptSyntaxError, SourceUnavailable):
+            there = function
+        raise refuse_wrapper(there)
     generator = inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f)
     fence_source(function, names, ctx=ctx, parallel=parallel, generator=generator)
 
@@ -93,18 +100,6 @@ def _described(value: object) -> str:
     if inspect.isroutine(value):
         return f"{value.__name__}(), which is written in C; call it from a def of your own"
     return f"an object of type {type(value).__name__}"
-
-
-def _innermost(function: FunctionSource, names: FunctionNames, f: FunctionType) -> None:
-    """Refuse ``@ppl`` above a decorator that wraps, as it would compile the wrapper."""
-    if "__wrapped__" not in f.__dict__ or _ppl_decorator(function, names) is not None:
-        return
-    inner = inspect.unwrap(f)
-    try:
-        there = find(inner) if isinstance(inner, FunctionType) else function
-    except (PromptSyntaxError, SourceUnavailable):
-        there = function
-    raise refuse_wrapper(there)
 
 
 def _no_walrus_look_alike(function: FunctionSource, string: ast.JoinedStr) -> None:

@@ -166,8 +166,9 @@ def serial_wait(subject: Subject) -> Iterator[LintFinding]:
             yield subject.at_node(
                 "serial-wait",
                 wait,
-                f"the wait for `{call.label}` ({_why(wait)}) stands inside `{loop.label}`, so its "
-                "calls run one after another, though none needs an earlier answer",
+                f"the wait for `{call.label}` (line {wait.line}, {wait.label}) stands inside "
+                f"`{loop.label}`, so its calls run one after another, though none needs an earlier "
+                "answer",
                 "start all calls first, in a list of their own, and use the answers afterwards",
             )
             break
@@ -225,19 +226,15 @@ def _stands_alone(call: Node) -> bool:
 def _needs(graph: Graph, node: Node, other: int) -> bool:
     """True if *node* needs the value of *other*, perhaps of an earlier round of a loop."""
     visited: set[int] = set()
-    todo = list(_sources(node))
+    todo = [*node.inputs, *node.prompt]
     while todo:
         number = todo.pop()
         if number == other:
             return True
         if number not in visited:
             visited.add(number)
-            todo += _sources(graph.nodes[number])
+            todo += graph.nodes[number].inputs + graph.nodes[number].prompt
     return False
-
-
-def _sources(node: Node) -> tuple[int, ...]:
-    return node.inputs + node.prompt
 
 
 def _independent_after(graph: Graph, wait: Node) -> Node | None:
@@ -250,10 +247,6 @@ def _independent_after(graph: Graph, wait: Node) -> Node | None:
         if not any(_needs(graph, node, source) for source in (*wait.inputs, wait.id)):
             return node
     return None
-
-
-def _why(wait: Node) -> str:
-    return f"line {wait.line}, {wait.label}"
 
 
 # -- prompts that cannot share a prefix
@@ -271,7 +264,8 @@ def late_constant(subject: Subject) -> Iterator[LintFinding]:
         if varying is None or any(earlier.op == "program" for earlier in chain[:varying]):
             continue
         before = sum(_constant_size(node) for node in chain[:varying])
-        before += len(_leading(chain[varying]))
+        begun = chain[varying].parts[:1]  # the constant text with which it begins, if it does
+        before += len(begun[0] or "") if begun else 0
         for node in chain[varying + 1 :]:
             size = _constant_size(node)
             if size >= LONG_CONSTANT and size > before and node.id not in reported:
@@ -298,11 +292,6 @@ def _chain(graph: Graph, call: Node) -> list[Node]:
     chain.reverse()
     front = [node for node in chain if node.role == "system"]
     return front + [node for node in chain if node.role != "system"]
-
-
-def _leading(node: Node) -> str:
-    """The constant text with which a part begins."""
-    return node.parts[0] or "" if node.parts else ""
 
 
 def _constant_size(node: Node) -> int:

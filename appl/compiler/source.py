@@ -174,7 +174,7 @@ def parse(file: str, lines: Sequence[str]) -> Module:
         warnings.simplefilter("ignore")  # the import of the file has shown them already
         tree = module_tree(text, file)
     source = SourceFile(file, list(io.StringIO(text, newline=None)), lines)
-    return Module(source, tree, {key: function for key, function in _functions(source, tree)})
+    return Module(source, tree, dict(_functions(source, tree)))
 
 
 def first_line(node: Def) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import __future__
 
 import ast
+import contextlib
 import functools
 import operator
 import threading
@@ -38,16 +39,10 @@ def expression_tree(text: str) -> ast.expr:
 
 def _parsed(text: str, file: str, mode: str) -> Any:
     try:
-        return _tree(text, file, mode)
+        with _PARSING:
+            for _ in range(_TRIES):
+                with contextlib.suppress(SystemError):  # a thread of the program parsed, too
+                    return ast.parse(text, file, mode)
+            return ast.parse(text, file, mode)
     except (RecursionError, MemoryError):  # what Python raises for thousands of brackets or signs
         raise SyntaxError("it is nested too deeply", (file, 1, 1, "")) from None
-
-
-def _tree(text: str, file: str, mode: str) -> Any:
-    with _PARSING:
-        for _ in range(_TRIES):
-            try:
-                return ast.parse(text, file, mode)
-            except SystemError:  # a thread of the program has parsed something too
-                continue
-        return ast.parse(text, file, mode)

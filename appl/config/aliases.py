@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from appl.config.readers import shown
 from appl.errors import ConfigError, nearest
@@ -60,7 +60,11 @@ def alias_from(key: str, raw: object) -> Alias:
             f'{name} = {{model = "backend/model", temperature = 0.2}}, got {shown(raw)}'
         )
     own = ("model", "prefer", "within")
-    options = {str(name): _plain(value) for name, value in raw.items() if name not in own}
+    options = {  # they are compared and hashed
+        str(name): tuple(value) if isinstance(value, list) else value
+        for name, value in raw.items()
+        if name not in own
+    }
     model = raw.get("model")
     if isinstance(model, list | tuple):
         return _list(key, list(model), options, raw.get("prefer", "order"), raw.get("within"))
@@ -84,27 +88,17 @@ def _list(
             f"{key}: prefer must be one of {', '.join(RULES)}, got {shown(prefer)}"
             f"{nearest(str(prefer), RULES)}"
         )
-    return Alias(models[0], options, tuple(models[1:]), prefer, _within(key, prefer, within))
-
-
-def _within(key: str, prefer: str, within: object) -> float | None:
-    """The seconds of a list with a deadline."""
-    if prefer != "deadline":
-        if within is not None:
-            raise ConfigError(f'{key}: within is for prefer = "deadline"')
-        return None
-    is_number = isinstance(within, int | float) and not isinstance(within, bool)
-    if not is_number or not 0 < cast(float, within) < _MOST_S:
+    seconds = None
+    if isinstance(within, int | float) and not isinstance(within, bool) and 0 < within < _MOST_S:
+        seconds = within
+    if prefer != "deadline" and within is not None:
+        raise ConfigError(f'{key}: within is for prefer = "deadline"')
+    if prefer == "deadline" and seconds is None:
         raise ConfigError(
             f'{key}: prefer = "deadline" needs the seconds that a run may take, as in within = 60, '
             f"got {'none' if within is None else shown(within)}"
         )
-    return cast(float, within)
-
-
-def _plain(value: object) -> object:
-    """*value*, with a list as a tuple: options are compared and hashed."""
-    return tuple(value) if isinstance(value, list) else value
+    return Alias(models[0], options, tuple(models[1:]), prefer, seconds)
 
 
 def followed(name: str, models: Mapping[str, Alias]) -> Alias:

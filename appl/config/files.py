@@ -41,9 +41,8 @@ def find_file(directory: Path | None = None) -> SettingsFile | None:
     home = os.path.expanduser("~")
     settled_ns = time.time_ns() - _SETTLED_NS
     states = tuple(_states(start, home, settled_ns))
-    if any(state is not None and state[0] > settled_ns for _, state in states):
-        return _find(start, home)
-    return _file_as_of(start, home, states)
+    changed = any(state is not None and state[0] > settled_ns for _, state in states)
+    return (_find.__wrapped__ if changed else _find)(start, home, states)
 
 
 def _states(folder: str, home: str, settled_ns: int) -> Iterator[tuple[str, _State | None]]:
@@ -66,18 +65,13 @@ def _names(folder: str, settled_ns: int) -> tuple[str, ...]:
         status = os.stat(folder)
     except OSError:
         return ()
-    if status.st_mtime_ns > settled_ns:
-        return _names_in(folder)
-    return _names_as_of(folder, (status.st_mtime_ns, status.st_mode, status.st_ino))
+    state = status.st_mtime_ns, status.st_mode, status.st_ino
+    return (_names_in.__wrapped__ if state[0] > settled_ns else _names_in)(folder, state)
 
 
 @lru_cache(maxsize=64)
-def _names_as_of(folder: str, state: _State) -> tuple[str, ...]:
-    """The same while the *state* of the folder stays the same: a new name would change it."""
-    return _names_in(folder)
-
-
-def _names_in(folder: str) -> tuple[str, ...]:
+def _names_in(folder: str, state: _State) -> tuple[str, ...]:
+    """The names in *folder* while its *state* stays the same: a new name would change it."""
     return tuple([name for name in (*FILES, _GIT) if os.path.lexists(f"{folder}/{name}")])
 
 
@@ -91,12 +85,8 @@ def _state(path: str) -> _State | None:
 
 
 @lru_cache(maxsize=16)
-def _file_as_of(directory: str, home: str, states: object) -> SettingsFile | None:
+def _find(directory: str, home: str, states: object) -> SettingsFile | None:
     """The nearest settings file while the *states* of the files stay the same."""
-    return _find(directory, home)
-
-
-def _find(directory: str, home: str) -> SettingsFile | None:
     start, top = Path(directory), Path(home)
     folders = [start, *start.parents]
     tops = (i for i, each in enumerate(folders) if (each / ".git").exists() or each == top)

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,29 +80,20 @@ def private_identity(name: str) -> tuple[object, ...] | None:
         return None
 
 
-def write_private(name: str, data: bytes) -> None:
-    """Write the file *name* below the state folder, in one step and for this user only."""
-    _write(name, data, lambda temporary, file: temporary.replace(file))
-
-
 def create_private(name: str, data: bytes) -> bytes:
     """Write the file *name* below the state folder unless it exists; return its content."""
     content = read_private(name)
     if content is None:
-        _write(name, data, _linked)
+        write_private(name, data, replaces=False)
         content = read_private(name)
     return data if content is None else content
 
 
-def _linked(temporary: Path, file: Path) -> None:
-    """Put *temporary* at *file*, unless another process was first."""
-    with contextlib.suppress(FileExistsError):
-        file.hardlink_to(temporary)
-    temporary.unlink()
+def write_private(name: str, data: bytes, *, replaces: bool = True) -> None:
+    """Write the file *name* below the state folder, in one step and for this user only.
 
-
-def _write(name: str, data: bytes, place: Callable[[Path, Path], object]) -> None:
-    """Write *data* to a new file, which *place* then puts at *name*."""
+    Unless it *replaces* one, a file that another process has put there meanwhile stays.
+    """
     file = state_folder() / name
     with _reported(f"{file} cannot be written"):
         _private_folder(file.parent)
@@ -112,7 +103,12 @@ def _write(name: str, data: bytes, place: Callable[[Path, Path], object]) -> Non
                 opened.write(data)
                 opened.flush()
                 os.fsync(opened.fileno())
-            place(Path(temporary), file)
+            if replaces:
+                Path(temporary).replace(file)
+            else:
+                with contextlib.suppress(FileExistsError):
+                    file.hardlink_to(temporary)
+                Path(temporary).unlink()
         except BaseException:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from appl.config.readers import (
     Key,
@@ -36,6 +36,7 @@ from appl.prompt.secret import conceal_headers
 if TYPE_CHECKING:
     from appl.config.aliases import Alias
 
+_T = TypeVar("_T")
 USUAL = ("small", "large")
 """Names that every program may use; unless they are configured, they mean the default model."""
 _MASK = "***"
@@ -70,82 +71,9 @@ class SecretSetting:
         return self.value is None and not os.environ.get(self.env)
 
 
-KEYS: dict[str, Key] = {
-    key.name: key
-    for key in (
-        Key("model", text, None, "the model within the backend, or 'backend/model'"),
-        Key("backend", text, None, "who answers: an installed backend, or 'module:attribute'"),
-        Key("temperature", number, None, "sampling temperature where gen() gives none"),
-        Key("max_tokens", count, None, "longest answer where gen() gives none"),
-        Key("top_p", fraction, None, "top-p sampling where gen() gives none, from 0 to 1"),
-        Key("stop", texts, None, "text, or texts, before which answers end where gen() gives none"),
-        Key(
-            "backend_options", options, None, "other options of the backend where gen() gives none"
-        ),
-        Key("seed", whole, None, "seed of the run; without one it is drawn and recorded"),
-        Key("concurrency", count, None, "most calls at once; without one the backend says"),
-        Key("trace", switch, True, "whether runs are recorded"),
-        Key("home", path, Path(".appl"), "folder that holds the recorded runs"),
-        Key(
-            "durability",
-            one_of("process", "system", "strict"),
-            "system",
-            "what a trace survives: process, system or strict",
-        ),
-        Key(
-            "on_trace_error",
-            one_of("stop", "warn"),
-            "stop",
-            "when a trace cannot be written: stop or warn",
-        ),
-        Key(
-            "privacy",
-            one_of("full", "redacted", "digests"),
-            "full",
-            "what a trace holds of texts: full, redacted or digests",
-        ),
-        Key(
-            "mask_shapes",
-            switch,
-            True,
-            "whether what looks like a key is masked in traces, besides known secrets",
-        ),
-        Key(
-            "arguments",
-            switch,
-            True,
-            "whether traces show arguments and results of functions, shortened",
-        ),
-        Key("redact", text, None, "'module:function' that a message passes before it is stored"),
-        Key("otel", url, None, "where spans of runs are sent as they end: an OTLP/HTTP endpoint"),
-        Key("keep_age", length, None, "how old runs may get before gc removes them, as 30d"),
-        Key("keep_runs", whole, None, "how many runs gc leaves"),
-        Key("keep_size", size, None, "how much all runs may take before gc removes some, as 2GB"),
-        Key("keep_failed", switch, False, "whether gc leaves runs that failed or crashed"),
-        Key("gc", switch, False, "whether gc runs at the end of each recorded run"),
-        Key("ctl", switch, True, "whether `appl ctl` reaches recorded runs while they go on"),
-        Key(
-            "resume",
-            switch_or_name,
-            True,
-            "whether `appl run` goes on with its last run if that was broken off; of a script: RUN",
-        ),
-        Key(
-            "longest_wait",
-            number,
-            3600.0,
-            "seconds that a process sits through a sleep; a run that sleeps longer ends as waiting",
-        ),
-        Key(
-            "batch",
-            switch_or_length,
-            False,
-            "whether calls that can wait go out in batches, for half the price; a time, as 6h: and "
-            "those that are not answered by then, at once",
-        ),
-        Key("stream", switch, False, "whether answers are shown on stderr while they are made"),
-    )
-}
+def _key(read: Callable[[object], object], default: _T, help: str) -> _T:
+    """A field of the settings with its reader, its default and its meaning."""
+    return field(default=default, metadata={"read": read, "help": help})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,34 +86,75 @@ class Config:
     reason.
     """
 
-    model: str | None = None
-    backend: str | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    top_p: float | None = None
-    stop: tuple[str, ...] | None = None
-    backend_options: Mapping[str, object] | None = None
-    seed: int | None = None
-    concurrency: int | None = None
-    trace: bool = True
-    home: Path = Path(".appl")
-    durability: str = "system"
-    on_trace_error: str = "stop"
-    privacy: str = "full"
-    mask_shapes: bool = True
-    arguments: bool = True
-    redact: str | None = None
-    otel: str | None = None
-    keep_age: str | None = None
-    keep_runs: int | None = None
-    keep_size: str | None = None
-    keep_failed: bool = False
-    gc: bool = False
-    ctl: bool = True
-    resume: bool | str = True
-    longest_wait: float = 3600.0
-    batch: bool | str = False
-    stream: bool = False
+    model: str | None = _key(text, None, "the model within the backend, or 'backend/model'")
+    backend: str | None = _key(
+        text, None, "who answers: an installed backend, or 'module:attribute'"
+    )
+    temperature: float | None = _key(number, None, "sampling temperature where gen() gives none")
+    max_tokens: int | None = _key(count, None, "longest answer where gen() gives none")
+    top_p: float | None = _key(fraction, None, "top-p sampling where gen() gives none, from 0 to 1")
+    stop: tuple[str, ...] | None = _key(
+        texts, None, "text, or texts, before which answers end where gen() gives none"
+    )
+    backend_options: Mapping[str, object] | None = _key(
+        options, None, "other options of the backend where gen() gives none"
+    )
+    seed: int | None = _key(whole, None, "seed of the run; without one it is drawn and recorded")
+    concurrency: int | None = _key(count, None, "most calls at once; without one the backend says")
+    trace: bool = _key(switch, True, "whether runs are recorded")
+    home: Path = _key(  # noqa: RUF009 - it makes a field
+        path, Path(".appl"), "folder that holds the recorded runs"
+    )
+    durability: str = _key(
+        one_of("process", "system", "strict"),
+        "system",
+        "what a trace survives: process, system or strict",
+    )
+    on_trace_error: str = _key(
+        one_of("stop", "warn"), "stop", "when a trace cannot be written: stop or warn"
+    )
+    privacy: str = _key(
+        one_of("full", "redacted", "digests"),
+        "full",
+        "what a trace holds of texts: full, redacted or digests",
+    )
+    mask_shapes: bool = _key(
+        switch, True, "whether what looks like a key is masked in traces, besides known secrets"
+    )
+    arguments: bool = _key(
+        switch, True, "whether traces show arguments and results of functions, shortened"
+    )
+    redact: str | None = _key(
+        text, None, "'module:function' that a message passes before it is stored"
+    )
+    otel: str | None = _key(
+        url, None, "where spans of runs are sent as they end: an OTLP/HTTP endpoint"
+    )
+    keep_age: str | None = _key(length, None, "how old runs may get before gc removes them, as 30d")
+    keep_runs: int | None = _key(whole, None, "how many runs gc leaves")
+    keep_size: str | None = _key(
+        size, None, "how much all runs may take before gc removes some, as 2GB"
+    )
+    keep_failed: bool = _key(switch, False, "whether gc leaves runs that failed or crashed")
+    gc: bool = _key(switch, False, "whether gc runs at the end of each recorded run")
+    ctl: bool = _key(switch, True, "whether `appl ctl` reaches recorded runs while they go on")
+    resume: bool | str = _key(
+        switch_or_name,
+        True,
+        "whether `appl run` goes on with its last run if that was broken off; of a script: RUN",
+    )
+    longest_wait: float = _key(
+        number,
+        3600.0,
+        "seconds that a process sits through a sleep; a run that sleeps longer ends as waiting",
+    )
+    batch: bool | str = _key(
+        switch_or_length,
+        False,
+        "whether calls that can wait go out in batches, for half the price; a time, as 6h: and "
+        "those that are not answered by then, at once",
+    )
+    stream: bool = _key(switch, False, "whether answers are shown on stderr while they are made")
     models: Mapping[str, Alias] = field(default_factory=dict)
     schedule: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     backends: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -252,11 +221,11 @@ def _shown(name: str, value: object) -> object:
     return SECRET_PARTS.sub(_MASK, value) if isinstance(value, str) else value
 
 
-assert {f.name for f in fields(Config)} - {
-    "models",
-    "schedule",
-    "backends",
-    "origins",
-    "notes",
-    "unapproved",
-} == set(KEYS)
+KEYS: dict[str, Key] = {
+    setting.name: Key(
+        setting.name, setting.metadata["read"], setting.default, setting.metadata["help"]
+    )
+    for setting in fields(Config)
+    if setting.metadata
+}
+"""The settings that have one value each; ``layout.TABLES`` are the others."""

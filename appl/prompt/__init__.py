@@ -24,32 +24,21 @@ from appl.prompt.voice import USER, VOICES, Voice
 # Names that few programs use are imported at their first use.
 
 if TYPE_CHECKING:
-    from appl.prompt.definition import (
-        BracketedDefinition as BracketedDefinition,
-        Definition as Definition,
-        define as define,
-        define_bracketed as define_bracketed,
-    )
-    from appl.prompt.formatting import (
-        Filled as Filled,
-        Formatted as Formatted,
-        formatted as formatted,
-    )
-    from appl.prompt.media_types import Audio as Audio, Image as Image
+    from appl.prompt.definition import BracketedDefinition, Definition, define, define_bracketed
+    from appl.prompt.formatting import Filled, Formatted, formatted
+    from appl.prompt.media_types import Audio, Image
     from appl.prompt.message_input import (
-        AIMessage as AIMessage,
-        Content as Content,
-        SystemMessage as SystemMessage,
-        ToolMessage as ToolMessage,
-        UserMessage as UserMessage,
-        as_content as as_content,
-        as_message as as_message,
-        as_tool_call as as_tool_call,
+        AIMessage,
+        SystemMessage,
+        ToolMessage,
+        UserMessage,
+        as_content,
+        as_message,
     )
-    from appl.prompt.promptable import Promptable as Promptable
-    from appl.prompt.provider_fields import ProviderFields as ProviderFields
-    from appl.prompt.rope import Rope as Rope
-    from appl.prompt.secret import Secret as Secret
+    from appl.prompt.promptable import Promptable
+    from appl.prompt.provider_fields import ProviderFields
+    from appl.prompt.rope import Rope
+    from appl.prompt.secret import Secret
 else:
     __getattr__ = names_of(
         __name__,
@@ -57,8 +46,8 @@ else:
             "definition": "BracketedDefinition Definition define define_bracketed",
             "formatting": "Filled Formatted formatted",
             "media_types": "Audio Image",
-            "message_input": "AIMessage Content SystemMessage ToolMessage UserMessage "
-            "as_content as_message as_tool_call",
+            "message_input": "AIMessage SystemMessage ToolMessage UserMessage "
+            "as_content as_message",
             "promptable": "Promptable",
             "provider_fields": "ProviderFields",
             "rope": "Rope",
@@ -75,7 +64,6 @@ __all__ = [
     "AIMessage",
     "Audio",
     "BracketedDefinition",
-    "Content",
     "Definition",
     "Filled",
     "Format",
@@ -107,7 +95,6 @@ __all__ = [
     "as_content",
     "as_media",
     "as_message",
-    "as_tool_call",
     "define",
     "define_bracketed",
     "digest_of",

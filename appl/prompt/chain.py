@@ -97,16 +97,13 @@ class PromptNode:
         else:
             self.length, self.needs = 1 + parent.length, parent.needs
             self.before = parent if parent.is_hole else parent.before
-        self.is_hole: bool = False
-        self.has_hole: bool = self.before is not None
-        if isinstance(part, str):
-            self.is_ready = self.before is None
-        elif isinstance(part, _THERE):
-            self.is_ready = self.before is None
-            self.needs |= _needed(part)
-        else:
-            self.is_hole = self.has_hole = True
-            self.is_ready = False
+        self.is_hole: bool = not isinstance(part, _SOLID)
+        self.has_hole: bool = self.is_hole or self.before is not None
+        self.is_ready: bool = not self.has_hole
+        if isinstance(part, Media):
+            self.needs |= {part.feature}
+        elif isinstance(part, Message):
+            self.needs |= {medium.feature for _, medium in part.media}
 
     @property
     def hole(self) -> PromptNode | None:
@@ -227,14 +224,7 @@ class PromptNode:
 
 
 _NOTHING: frozenset[str] = frozenset()
-_THERE = (Media, Message)
 _SOLID = (str, Media, Message)
-
-
-def _needed(part: Media | Message) -> frozenset[str]:
-    if isinstance(part, Message):
-        return frozenset(medium.feature for _, medium in part.media)
-    return frozenset((part.feature,))
 
 
 def parts_of(message: Message) -> list[PromptNode]:
@@ -441,7 +431,7 @@ class Renderer:
                 self.say(node, mark, part.content, getattr(part.content, "call_id", None))
                 self._provide(part.content, part.provider_fields)
         elif isinstance(part, Media):
-            self._open(node.voice, node.apart)
+            self._begin(node.voice, node.apart)
             if mark is not None and mark.label:
                 self._lead(mark, node.site)
             self.media.append((self.length, part))
@@ -469,7 +459,8 @@ class Renderer:
         elif node.starts and not self.glued:
             self._put("\n", site)
         self._put(text, site if by is None else by)
-        self.glued = bool(self.media) and self._ends_in_media()
+        # The last content is an image or a sound; an empty text after it does not count.
+        self.glued = bool(self.media) and self.media[-1][0] == self.length
 
     def _lead(self, mark: Mark, site: Origin) -> None:
         """Writes the text in front of an item; it is indented where it begins a line."""
@@ -508,18 +499,18 @@ class Renderer:
         if answer.content:
             self.say(node, mark, answer.content, _by(node))
         else:
-            self._open(node.voice, apart=False)
+            self._begin(node.voice, apart=False)
         self.provided = answer.provider_fields
         self.end(answer.tool_calls)
 
-    def _open(self, voice: Voice, apart: bool) -> None:
-        """Open a message of this speaker, unless one is open."""
-        if apart or voice.role != self.role or voice.name != self.name:
-            self._begin(voice, apart)
-
     def _begin(self, voice: Voice, apart: bool) -> None:
-        """Open a message of this speaker, which may go on from the last one of the chain."""
+        """Open a message of this speaker, unless one is open.
+
+        It may go on from the last one of the chain.
+        """
         role, name = voice.role, voice.name
+        if not apart and role == self.role and name == self.name:
+            return
         if self.role is not None:
             self.end()
         self.base: Messages | None = None
@@ -535,7 +526,7 @@ class Renderer:
                 self.chain, self.length = last.parent, last.size
                 self.media = list(outline.media)
                 self.provided = outline.provider_fields
-                self.glued = bool(self.media) and self._ends_in_media()
+                self.glued = bool(self.media) and self.media[-1][0] == self.length
                 if last.size > LONG:
                     self.base = last
                 else:
@@ -543,10 +534,6 @@ class Renderer:
                     self.texts = [text]
                     self.spans = list(last.spans) or ([len(text), None] if text else [])
         self.role, self.name = role, name
-
-    def _ends_in_media(self) -> bool:
-        """True if the last content was an image or a sound; an empty text does not count."""
-        return self.media[-1][0] == self.length
 
     def end(self, calls: tuple[ToolCall, ...] = ()) -> Messages | None:
         """The chain with the message that was open, which *calls* tools."""

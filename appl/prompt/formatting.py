@@ -18,13 +18,13 @@ def formatted(value: object, conversion: str, spec: str) -> str:
     return format(shown, spec)
 
 
-class Filled:
-    """A whole message whose content is still to come: *shape* is all the rest of it."""
+class _Around:
+    """A lazy part around another one, ready when that is."""
 
-    __slots__ = ("part", "shape")
+    __slots__ = ("part",)
 
-    def __init__(self, part: Lazy, shape: Message) -> None:
-        self.part, self.shape = part, shape
+    def __init__(self, part: Lazy) -> None:
+        self.part = part
 
     def prompt_ready(self) -> bool:
         return self.part.prompt_ready()
@@ -32,9 +32,6 @@ class Filled:
     def prompt_text(self) -> str:
         return self.part.prompt_text()
 
-    def prompt_message(self) -> Message:
-        return replace(self.shape, content=self.part.prompt_text())
-
     def prompt_origin(self) -> str | None:
         return origin_of(self.part)
 
@@ -42,26 +39,31 @@ class Filled:
         return self.part.prompt_source()
 
 
-class Formatted:
+class Filled(_Around):
+    """A whole message whose content is still to come: *shape* is all the rest of it."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, part: Lazy, shape: Message) -> None:
+        super().__init__(part)
+        self.shape = shape
+
+    def prompt_message(self) -> Message:
+        return replace(self.shape, content=self.part.prompt_text())
+
+
+class Formatted(_Around):
     """A lazy part with a conversion (``!r``) or format spec (``:>8``) still to be applied."""
 
-    __slots__ = ("conversion", "part", "spec")
+    __slots__ = ("conversion", "spec")
 
     def __init__(self, part: Lazy, conversion: str, spec: str) -> None:
-        self.part, self.conversion, self.spec = part, conversion, spec
-
-    def prompt_ready(self) -> bool:
-        return self.part.prompt_ready()
+        super().__init__(part)
+        self.conversion, self.spec = conversion, spec
 
     def prompt_text(self) -> str:
         value = getattr(self.part, "prompt_value", self.part.prompt_text)()
         return formatted(value, self.conversion, self.spec)
-
-    def prompt_origin(self) -> str | None:
-        return origin_of(self.part)
-
-    def prompt_source(self) -> object:
-        return self.part.prompt_source()
 
 
 def textless(value: object, text: str) -> bool:

@@ -283,7 +283,8 @@ class Messages:
     keyed by whatever that backend chooses; ``provided`` is true if a message has fields of a
     provider. Nothing that is said later joins the message of a ``closed`` link. The *spans* of the
     text say where it comes from. ``noted`` is the number by which a recorder knows the prefix, and
-    its mark.
+    its mark. With a *rope*, *message* lacks its text, and is put together anew whenever nobody
+    holds it any more.
     """
 
     __slots__ = (
@@ -332,14 +333,6 @@ class Messages:
         self.cache: dict[object, object] = {}
         self.noted: tuple[object, int] | None = None
 
-    @classmethod
-    def roped(cls, parent: Messages | None, outline: Message, rope: Rope, closed: bool) -> Messages:
-        """The chain whose last message is *outline* with the text of *rope*.
-
-        The message is put together anew whenever nobody holds it any more.
-        """
-        return cls(parent, outline, closed, rope=rope)
-
     def longer(
         self,
         added: str,
@@ -357,7 +350,8 @@ class Messages:
         outline = replace(
             self.outline, content="", media=media, tool_calls=calls, provider_fields=provided
         )
-        return Messages.roped(self.parent, outline, Rope(self.rope, added, spans), bool(calls))
+        rope = Rope(self.rope, added, spans)
+        return Messages(self.parent, outline, bool(calls), rope=rope)
 
     @property
     def rope(self) -> Rope:

@@ -80,7 +80,10 @@ class AIMessage(_Said):
         name: str | None = None,
         provider_fields: ProviderFields | None = None,
     ) -> None:
-        calls = tuple(map(as_tool_call, _listed(tool_calls)))
+        is_one = isinstance(tool_calls, str | Mapping)
+        if tool_calls is not None and (is_one or not isinstance(tool_calls, Iterable)):
+            raise InvalidOption(f"tool_calls takes a list of ToolCall(...), got {tool_calls!r:.80}")
+        calls = tuple(map(as_tool_call, tool_calls or ()))
         super().__init__(
             content, role=role, name=name, tool_calls=calls, provider_fields=provider_fields
         )
@@ -116,12 +119,6 @@ class ToolMessage(_Said):
         super().__init__(
             content, role=role, name=name, tool_call_id=tool_call_id or None, has_error=has_error
         )
-
-
-def _listed(calls: object) -> Iterable[Any]:
-    if calls is not None and (isinstance(calls, str | Mapping) or not isinstance(calls, Iterable)):
-        raise InvalidOption(f"tool_calls takes a list of ToolCall(...), got {calls!r:.80}")
-    return calls or ()
 
 
 _PARTS = "text, image_url, input_audio and audio_url"

@@ -41,12 +41,10 @@ def trail(before: int, at: int, spans: Spans) -> int:
     if len(spans) == 2:
         origin = spans[1]
         return hash((before, at, origin if type(origin) is not tuple else origin[1]))
-    return hash((before, at, *map(_key, spans))) if spans else before
-
-
-def _key(value: object) -> object:
-    """The place of a statement in its code tells it apart; to look into the code is slow."""
-    return value[1] if type(value) is tuple else value
+    if not spans:
+        return before
+    # The place of a statement in its code tells it apart; to look into the code is slow.
+    return hash((before, at, *(part[1] if type(part) is tuple else part for part in spans)))
 
 
 def joined(parts: Iterable[tuple[int, Spans]]) -> Spans:

@@ -30,10 +30,6 @@ class Rope:
 
     def marks(self) -> Spans:
         """Marks that tell apart the origins of ropes of one text: empty if nothing is known."""
-        mark = self._marked()
-        return (mark,) if mark else NOWHERE
-
-    def _marked(self) -> int:
         todo: list[Rope] = []
         rope: Rope | None = self
         while rope is not None and rope._trail is None:
@@ -42,7 +38,7 @@ class Rope:
         mark = 0 if rope is None or rope._trail is None else rope._trail
         for part in reversed(todo):
             part._trail = mark = trail(mark, part.size, part.spans)
-        return mark
+        return (mark,) if mark else NOWHERE
 
     def all_spans(self) -> Spans:
         """The spans of the whole text."""

@@ -94,7 +94,10 @@ class SecretForms:
             for form, name in self.forms
             for data in (as_bytes(form),)
         ]
-        plain = sorted(((as_bytes(value), name) for value, name in names.items()), key=_length)
+        plain = sorted(
+            ((as_bytes(value), name) for value, name in names.items()),
+            key=lambda pair: -len(pair[0]),
+        )
         self._plain = [(value, name) for value, name in plain if len(value) >= FEWEST]
 
     @property
@@ -137,21 +140,16 @@ class SecretForms:
                 if spans := lines.spans(data):
                     text = _replaced(text, spans, as_bytes(instead(name)))
                     lines = None
-        return self._without_escaped(text, instead) if self._plain else text
-
-    def _without_escaped(self, text: str, instead: Callable[[str], str]) -> str:
-        spans = list[tuple[int, int, str]]()
+        if not self._plain:
+            return text
+        escaped = list[tuple[int, int, str]]()
         for row in rows_in(text):
             for value, name in self._plain:
                 at = row.text.find(value)
                 while at >= 0:
-                    spans.append((*row.span(at, at + len(value)), name))
+                    escaped.append((*row.span(at, at + len(value)), name))
                     at = row.text.find(value, at + len(value))
-        return replaced(text, spans, lambda name: as_bytes(instead(name)))
-
-
-def _length(pair: tuple[str, str]) -> int:
-    return -len(pair[0])
+        return replaced(text, escaped, lambda name: as_bytes(instead(name)))
 
 
 def cores(data: str, size: int = _CORE) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def _frame_of(strand: Strand, run: Run) -> Frame | None:
 def _program(hub: Hub, strand: Strand, run: Run) -> Program:
     frame = _frame_of(strand, run)
     kind: Literal["fiber", "thread"] = "fiber" if isinstance(strand, Fiber) else "thread"
-    place = _place(with_callers(strand.greenlet.gr_frame))
+    place = _place(with_callers([strand.greenlet.gr_frame]))
     return Program(frame.address if frame else "", kind, hub.thread.name, strand.waits, place)
 
 

@@ -13,10 +13,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from appl.compiler import CompilerOptions, rebuild, translate
 from appl.compiler.graph_source import compile_graph
 from appl.compiler.hooks import PLACEHOLDER
-from appl.compiler.passes import lowered_from
+from appl.compiler.passes import CompilerOptions, lowered_from, rebuild, translate
 from appl.compiler.source import find
 
 _numbers = itertools.count()
@@ -147,7 +146,7 @@ def async_body(source: str) -> str:
 
 def lowered(f: FunctionType, **options: Any) -> str:
     """The lowered form of *f* as text, in which ``@appl`` stands for the hooks."""
-    made = lowered_from(f, find(f), CompilerOptions(**options))
+    made, _ = lowered_from(f, find(f), CompilerOptions(**options))
     return ast.unparse(_Printable().visit(copy.deepcopy(made.node)))
 
 

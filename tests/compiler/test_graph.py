@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from appl.compiler import translate
 from appl.compiler.callee import Published
 from appl.compiler.graph_source import compile_graph, graph_of
 from appl.compiler.ir import OPS, Graph, GraphRegion, InvalidGraph, Node, verify
+from appl.compiler.passes import translate
 
 from .support import define, graph, module
 

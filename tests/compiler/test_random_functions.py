@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from appl.compiler import rebuild, translate
+from appl.compiler.passes import rebuild, translate
 
 from .support import NOTES, define
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from appl.compiler import CompilerOptions, require_function, translate
+from appl.compiler.passes import CompilerOptions, translate
+from appl.compiler.refusals import require_function
 from appl.errors import PromptSyntaxError, SourceUnavailable
 
 from .support import define, module, ppl

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from appl.compiler import interactive_source, source, translate
+from appl.compiler import interactive_source, source
 from appl.compiler.graph_source import graph_of
+from appl.compiler.passes import translate
 from appl.errors import SourceUnavailable
 
 from .support import NOTES, define, module, ppl, said

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from appl.compiler import CompilerOptions, translate
-from appl.compiler.dedent import cleaned, dedented
+from appl.compiler.dedent import cleaned
+from appl.compiler.passes import CompilerOptions, translate
 
 from .support import NOTES, define, ppl, said
 
@@ -150,11 +150,15 @@ def test_only_the_margin_goes(text: str, clean: str) -> None:
 
 
 def test_a_hole_counts_as_text_when_the_margin_is_measured() -> None:
-    assert dedented(["\n  ", None, "\n    b ", None, "\n  "]) == [None, "\n  b ", None]
+    f = define('def f(x):\n    pass\n    f"""\n  {x}\n    b {x}\n  """')
+    hole = ("hole", "one", "", "")
+    assert said(ppl(f), "one") == [("begin",), hole, ("piece", "\n  b "), hole]
 
 
 def test_a_mark_that_the_text_holds_itself_is_not_taken_for_a_hole() -> None:
-    assert dedented(["\x01a", None, "\x02b"]) == ["\x01a", None, "\x02b"]
+    f = define('def f(x):\n    pass\n    f"""\\x01a{x}\\x02b"""')
+    parts = [("piece", "\x01a"), ("hole", "one", "", ""), ("piece", "\x02b")]
+    assert said(ppl(f), "one") == [("begin",), *parts]
 
 
 def test_parts_of_an_f_string_are_told_before_the_next_is_evaluated() -> None:

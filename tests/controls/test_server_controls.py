@@ -123,8 +123,8 @@ CONTROLS = {
     ),
     "numbers of any size": Control(
         "appl/backend/check.py",
-        "(type(value) is not int or not 0 <= value <= MOST):\n",
-        "(type(value) is not int or not 0 <= value):\n",
+        "(type(value) is int and 0 <= value <= MOST):\n",
+        "(type(value) is int and 0 <= value):\n",
         f"{SEAM}[count]",
     ),
     "numbers that are none": Control(
@@ -148,8 +148,8 @@ CONTROLS = {
     ),
     "JSON of any depth": Control(
         "appl/backend/check.py",
-        "    except (ValueError, RecursionError):",
-        "    except ValueError:",
+        "    except (ValueError, RecursionError) as error:",
+        "    except ValueError as error:",
         f"{HOSTILE}::test_an_answer_that_is_nested_deeply_is_malformed",
     ),
     "litellm's compressed answers are unpacked": Control(

@@ -72,7 +72,7 @@ def test_a_long_message_that_goes_on_has_the_spans_of_its_pieces(tmp_path: Path)
     code = written.__code__
     rope = Rope(None, "x" * 5000, (5000, (code, 0)))
     rope = Rope(Rope(rope, "answer", (6, "/p.0/gen.9")), "!\n", (2, (code, 0)))
-    chain = Messages.roped(None, Message("user", ""), rope, closed=False)
+    chain = Messages(None, Message("user", ""), rope=rope)
     (spans,) = written(tmp_path / "a.trace", chain).spans()
     assert [(span.start, span.end, span.call) for span in spans] == [
         (0, 5000, None), (5000, 5006, "/p.0/gen.9"), (5006, 5008, None),

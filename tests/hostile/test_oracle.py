@@ -98,7 +98,7 @@ def events(dice: random.Random, calls: int, again: list[str]) -> list[Event]:
         text = dice.choice(("so ", "\U0001f600", "long " * 2000)) + str(i)
         if dice.random() < 0.3:
             rope = Rope(Rope(None, text * 3), " and on")
-            chain = Messages.roped(chain, Message("user", ""), rope, closed=False)
+            chain = Messages(chain, Message("user", ""), rope=rope)
         else:
             chain = Messages(chain, Message("user", text))
         if answers and dice.random() < 0.5:

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from appl.compiler import program_of
 from appl.compiler.dedent import parts_of, text_of
+from appl.compiler.hooks import program_of
 from appl.compiler.lower import docstring_of
 from appl.compiler.source import DEFS, FunctionSource, SourceFile, find, first_line, parse
 from appl.errors import InvalidOption, PromptSyntaxError, SourceUnavailable

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from appl import config as settings
 from appl.backend import Response
-from appl.compiler import program_of
+from appl.compiler.hooks import program_of
 from appl.config import Config
 from appl.errors import (
     ApplError,

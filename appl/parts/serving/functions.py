@@ -18,7 +18,7 @@ import pydantic
 import pydantic_core
 
 from appl.backend import canonical
-from appl.compiler import program_of
+from appl.compiler.hooks import program_of
 from appl.errors import ApplError, nearest
 from appl.parts.serving.journal import read
 from appl.prompt import Message

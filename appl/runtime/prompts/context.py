@@ -5,13 +5,17 @@ Invariant: reading never changes a prompt; what is pending is waited for only wh
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from appl.errors import RunError
 from appl.prompt import USER, Lazy, Messages, Prompt, PromptNode, moved
-from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.concurrency.fiber import wait
 from appl.runtime.concurrency.promise import Error, Promise, source_of
 from appl.runtime.frame import FRAME, Frame, PromptWriter
 from appl.runtime.prompts.conversation import Conversation
+
+if TYPE_CHECKING:
+    from appl.prompt.notebook import Bundle
 
 
 def frame_here(what: str) -> Frame:
@@ -104,6 +108,8 @@ class PromptRecords:
 
 def shown(tip: PromptNode | None) -> Bundle:
     """A prompt as a notebook shows it; parts that are not there yet are left open."""
+    from appl.prompt.notebook import dialogue  # only notebooks show prompts
+
     if tip is None:
         return dialogue((), "empty")
     open_parts = [lazy for lazy in tip.unread() if not _answered(lazy)]

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from appl.base import services
 from appl.errors import InvalidOption
 from appl.prompt import Message, Messages, Prompt, parts_of
-from appl.prompt.message_input import MessageData
-from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.frame import FRAME, here
 from appl.runtime.prompts.messages import settled
+
+if TYPE_CHECKING:
+    from appl.prompt.notebook import Bundle
 
 MessageLike = Message | Mapping[str, Any]
 
@@ -169,6 +170,8 @@ class Conversation:
         The fields of a provider go back to that provider alone, as long as the dict is not copied.
         *default_role* is accepted for older programs: each message has a role.
         """
+        from appl.prompt.message_input import MessageData  # few programs want dicts
+
         return [MessageData.of(message) for message in self.all()]
 
     def _split(self) -> tuple[list[Message], list[Message]]:
@@ -224,6 +227,8 @@ class Conversation:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """The messages as a notebook shows them."""
+        from appl.prompt.notebook import dialogue  # only notebooks show conversations
+
         return dialogue((message.role, message.shown) for message in self.all())
 
     def __repr__(self) -> str:

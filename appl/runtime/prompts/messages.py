@@ -6,23 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from appl.prompt import (
-    UNFORMATTED,
-    Filled,
-    Message,
-    PromptNode,
-    Voice,
-    as_content,
-    as_message,
-    parts_of,
-)
-from appl.prompt.message_input import source_of
+from appl.prompt import UNFORMATTED, Filled, Message, PromptNode, Voice, parts_of
 from appl.runtime.concurrency.future import finished
 from appl.runtime.concurrency.promise import Proxy
 
 
 def settled(value: Message | Mapping[str, Any]) -> Message:
     """*value* as a message, waiting for what is pending in it. Raises ``InvalidOption``."""
+    # Few programs make messages themselves.
+    from appl.prompt.message_input import as_content, as_message, source_of
+
     if isinstance(value, Mapping):
         data = {key: _finished(item) for key, item in value.items()}
         return as_message(data, source_of(value))

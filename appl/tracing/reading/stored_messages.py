@@ -178,7 +178,8 @@ def prompt_before(process: ProcessRecords, place: int, number: int | None) -> Me
 def _link(process: ProcessRecords, place: int, prompt: Any, above: Messages | None) -> Messages:
     rope = rope_before(process, place, prompt.message)
     if rope is not None:
-        link = Messages.roped(above, *rope, closed=False)
+        outline, text = rope
+        link = Messages(above, outline, rope=text)
     else:
         message = message_before(process, place, prompt.message)
         _, spans = _spans(process, prompt.origins, None, len(message.content))
