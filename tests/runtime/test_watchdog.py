@@ -13,8 +13,7 @@ import pytest
 
 import appl
 from appl.runtime import hubs
-from appl.runtime.concurrency import blocking_lines
-from appl.runtime.concurrency.blocking_times import ENOUGH
+from appl.runtime.concurrency import blocking_lines, blocking_times
 from appl.runtime.concurrency.watchdog import Watchdog
 from appl.testing import Echo, Event, Run, Warned
 
@@ -49,7 +48,9 @@ def in_run(watchdog: Watchdog, warnings: Warnings, program: Callable[[], Any]) -
         program()
 
 
-def told(program: Callable[[Gate], Any], blocks: int, seconds: float = 2 * ENOUGH) -> list[str]:
+def told(
+    program: Callable[[Gate], Any], blocks: int, seconds: float = 2 * blocking_times.ENOUGH
+) -> list[str]:
     """What the user is told when *program* stands *seconds* in each of so many blocking calls."""
     gate, warnings, watchdog = Gate(), Warnings(), Watchdog(hubs)
 
@@ -191,8 +192,8 @@ def test_a_run_that_is_over_is_let_go_while_another_goes_on() -> None:
 
 
 def test_short_blocks_count_together() -> None:
-    assert told(lambda gate: mapped(gate, 2), 2, ENOUGH / 3) == []
-    (message,) = told(lambda gate: mapped(gate, 4), 4, ENOUGH / 3)
+    assert told(lambda gate: mapped(gate, 2), 2, blocking_times.ENOUGH / 3) == []
+    (message,) = told(lambda gate: mapped(gate, 4), 4, blocking_times.ENOUGH / 3)
     assert "for 1.0 s so far" in message
 
 
