@@ -45,7 +45,7 @@ def _wait_for_imports() -> None:
     deadline = time.monotonic() + _LONGEST_IMPORT_S
     imports = {""}
     while imports and time.monotonic() < deadline:
-        # Who waits for the interpreter gets it first. This thread then has it for some milliseconds
+        # Who waits for the interpreter gets it first. This thread then has it for a moment
         # before Python looks for others: none can begin an import between the look and the fork.
         time.sleep(0.001)
         imports = _imports_elsewhere() - _not_awaited
