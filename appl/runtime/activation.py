@@ -24,10 +24,10 @@ from appl.runtime.concurrency.scopes import OWN_CODE, call_in_words
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.event import ScopeEntered, ScopeLeft
 from appl.runtime.frame import FRAME, Frame, PromptWriter, here, owed, states_of
-from appl.runtime.prompts.roles import Spoken
 
 if TYPE_CHECKING:
     from appl.compiler.ir import CallCounts
+    from appl.runtime.prompts.roles import Spoken
     from appl.runtime.prompts.state import Turn
 
 Ctx = Literal["new", "copy", "same", "resume"]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from appl.runtime.dispatch import Dispatch
     from appl.runtime.outside import Outside
     from appl.runtime.prompts.recent import Recent
+    from appl.runtime.prompts.roles import Spoken
     from appl.runtime.prompts.state import States
     from appl.runtime.reporter import Reporter
     from appl.runtime.run_services import Services
@@ -61,16 +62,6 @@ class FrameBlock(Protocol):
 
     def belongs_to(self, frame: Frame) -> bool:
         """True if this is a block of *frame* itself."""
-
-
-class FrameVoice(Protocol):
-    """A block of text in whose voice a frame says all of its text: see ``Spoken``."""
-
-    def begin(self, writer: PromptWriter) -> None:
-        """From now on *writer* says the text of the block."""
-
-    def end(self, writer: PromptWriter) -> None:
-        """*writer* has said all of the block."""
 
 
 class FrameTree(Protocol):
@@ -200,7 +191,7 @@ class Frame(PromptWriter):
             self.depth, self.streams = parent.depth + 1, parent.streams
             self.model, self.account = parent.model, parent.account
         self.call_place: tuple[str, int] | None = None
-        self.block: FrameVoice | None = None
+        self.block: Spoken | None = None
         self.body: ReferenceType[CallBody] | None = None
         self.started: list[Promise] = []
         self.thread = threading.get_ident()

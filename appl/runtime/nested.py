@@ -96,35 +96,29 @@ class NestedRun:
     def _ending(self, error: BaseException | None) -> Iterator[None]:
         """A block that waits for what the scope has started; at its end the scope is left."""
         try:
-            self._end(error)
+            if error is not None:
+                structure.cancel_all(self._started())
+            # What a generator left that was collected when this was recorded is cancelled, too.
+            world = self.run.outside.world
+            for frame in tuple(self.run.tree.suspended):
+                if frame.within(self._frame):
+                    dropped = [call for call in frame.started if world.dropped(call.address)]
+                    structure.cancel_all(dropped)
             yield
         except BaseException:
             structure.cancel_all(self._started())
             raise
         finally:
-            self._leave()
-
-    def _end(self, error: BaseException | None) -> None:
-        """Cancel everything after an *error*, and what a generator left as it was recorded."""
-        if error is not None:
-            structure.cancel_all(self._started())
-        world = self.run.outside.world
-        for frame in tuple(self.run.tree.suspended):
-            if frame.within(self._frame):
-                abandoned = [pending for pending in frame.started if world.dropped(pending.address)]
-                structure.cancel_all(abandoned)
+            self._frame.finish()
+            self._frame.states.clear()
+            FRAME.set(self._before)
+            if self._spared is not None and self._frame.parent is not None:
+                self._frame.parent.add(self._spared)
 
     def _raise(self, error: BaseException | None, failures: list[Promise | None]) -> None:
         failure = next(filter(None, failures), None)
         if error is None and failure is not None:
             raise failure.seen()
-
-    def _leave(self) -> None:
-        self._frame.finish()
-        self._frame.states.clear()
-        FRAME.set(self._before)
-        if self._spared is not None and self._frame.parent is not None:
-            self._frame.parent.add(self._spared)
 
     def _started(self) -> list[Promise]:
         """The calls of this scope that have to be waited for, in program order."""

@@ -17,7 +17,6 @@ from appl.runtime.concurrency.future import OWN_NAMES, awaited
 from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.frame import FRAME, Frame, PromptWriter
 from appl.runtime.future_takers import PLAIN, taking_futures
-from appl.runtime.prompts.roles import Spoken
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.region import Region
@@ -139,6 +138,8 @@ class Ops(CompiledMark):
         return Region(catches)
 
     def scope(self, manager: object, /) -> Any:
+        from appl.runtime.prompts.roles import Spoken
+
         if isinstance(manager, Spoken):
             return manager
         from appl.runtime.foreign_managers import Scope
@@ -196,6 +197,8 @@ class Ops(CompiledMark):
         return Region(catches)
 
     def ascope(self, manager: object, /) -> AbstractAsyncContextManager[Any]:
+        from appl.runtime.prompts.roles import Spoken
+
         if isinstance(manager, Spoken):
             return manager
         from appl.runtime.foreign_managers import AsyncScope
@@ -203,6 +206,8 @@ class Ops(CompiledMark):
         return AsyncScope(manager)
 
     def mixed(self, manager: object, /) -> AbstractAsyncContextManager[Any]:
+        from appl.runtime.prompts.roles import Spoken
+
         if isinstance(manager, Spoken):
             return manager
         from appl.runtime.foreign_managers import MixedScope

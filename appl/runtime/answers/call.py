@@ -272,18 +272,14 @@ class Call(Promise):
             self.n, 0, self.timeout, self.priority, self.cache, self.key,
         )  # fmt: skip
 
-    def start(self, go: Callable[[Call], None]) -> None:
-        """Report that the prepared call starts, and have it answered: live by *go*."""
+    def starts(self) -> None:
+        """Report that the prepared call starts."""
         watcher, request = self.run.reporter.watcher, self.request
         if watcher is not None and request is not None:
             at = time.monotonic_ns()
             kind, _, file, line = self.identity
             edges = self.edges() if self.node is not None and self.node.has_hole else ()
             watcher.on_event(CallStarted(request, kind, edges, file, line, at))
-        if (answer := self.run.outside.answer) is not None:
-            answer(self, go)
-        else:
-            go(self)
 
     def edges(self) -> tuple[str, ...]:
         """The addresses of the calls whose answers the prompt holds, those implied left out."""

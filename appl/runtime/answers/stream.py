@@ -90,7 +90,7 @@ class Stream:
             posted, self._posted = self._posted, True
             arrival, self._arrival = self._arrival, None
         if not posted:
-            self.home.post(self)
+            self.home.inbox.append(self)
         if self._news is not None:  # looked at after posting, as in ``Promise.finish``
             self.home.notify()
         if arrival is not None:

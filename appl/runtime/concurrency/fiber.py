@@ -195,7 +195,7 @@ class Fiber(Strand):
             # raises it in the outermost one. As *body* may have ended without an outcome, those
             # who wait for it are told by *broken_off*.
             self.hub._interrupt = stop
-            self.hub.post(_Action(self._broken_off))
+            self.hub.inbox.append(_Action(self._broken_off))
         finally:
             self.waits = None  # a Ctrl-C may have come when a wait had begun and nothing waited
             self.hub.fibers.discard(self)
@@ -242,12 +242,8 @@ class Hub:
 
     # -- from any thread
 
-    def post(self, item: Deliverable) -> None:
-        """Put *item* into the inbox, to be taken out when this thread next waits."""
-        self.inbox.append(item)  # before any look at ``asleep``: see ``_sleep``
-
     def notify(self) -> None:
-        """See that what was posted is taken out soon."""
+        """See that what is in the inbox is taken out soon."""
         if self.asleep:
             # Cleared by who notifies: the others of a burst need not do so again. Two threads may
             # still both come here; the second release of the lock does nothing.
@@ -264,8 +260,8 @@ class Hub:
             watchdog.begin()  # an answer waits, and the thread does something else: for how long?
 
     def tell(self, item: Deliverable) -> None:
-        """Post *item* and notify the thread of it."""
-        self.inbox.append(item)
+        """Put *item* into the inbox and notify the thread of it."""
+        self.inbox.append(item)  # before the look at ``asleep``: see ``_sleep``
         self.notify()
 
     # -- on the hub's thread

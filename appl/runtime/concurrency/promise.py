@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
@@ -80,11 +81,11 @@ Outcome = Value | Error
 class Home(Protocol):
     """The place where a program runs; it takes outcomes from any thread."""
 
-    def post(self, item: Deliverable) -> None:
-        """Hand over *item*, to be delivered on the home's own thread."""
+    inbox: deque[Deliverable]
+    """Items to be delivered on the home's own thread, when that next waits; from any thread."""
 
     def notify(self) -> None:
-        """Have what was handed over delivered soon."""
+        """Have what is in the inbox delivered soon."""
 
 
 class Deliverable(Protocol):
@@ -190,8 +191,8 @@ class Promise:
         if not self.settle(outcome):
             return False
         if self.home is not None:
-            self.home.post(self)
-            if self.waiters:  # looked at after posting: who adds himself later finds it posted
+            self.home.inbox.append(self)
+            if self.waiters:  # looked at after that: who adds himself later finds it in the inbox
                 self.home.notify()
         return True
 

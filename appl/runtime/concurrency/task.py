@@ -132,7 +132,7 @@ class Task(Promise):
         if isinstance(outcome, Error) and isinstance(outcome.error, _Exit):
             outcome = Error(outcome.error.stop)
         if self.settle(outcome) and self.home is not None:
-            self.home.post(self)
+            self.home.inbox.append(self)
             self.home.notify()
         # After the post: whoever sees this hub at rest finds the outcome on its way.
         if detection is not None:

@@ -17,7 +17,6 @@ import math
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import filterfalse
 from operator import methodcaller
 from pathlib import Path
@@ -63,14 +62,6 @@ class WaitedRun(Protocol):
         """Calls that are not answered yet, *most* of them at most."""
 
 
-@dataclass(slots=True)
-class Standing:
-    """The place of a thread at the last look: line and activation, and the time."""
-
-    place: tuple[object, ...]
-    at: float
-
-
 class Watchdog:
     """Looks at the threads of *hubs* from the I/O thread; ``on`` while it does so."""
 
@@ -78,7 +69,10 @@ class Watchdog:
         self._hubs = hubs
         self.runs: weakref.WeakSet[WaitedRun] = weakref.WeakSet()
         self._times: BlockingTimes | None = None  # once a line has blocked its thread
-        self._before: weakref.WeakKeyDictionary[Hub, Standing] = weakref.WeakKeyDictionary()
+        # The place of each thread at the last look, by activation and line, and the time.
+        self._before: weakref.WeakKeyDictionary[Hub, tuple[object, float]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._ran = 0.0  # the time of the last look at which anything was under way
         self._calm = False
         self._looked: float | None = None
@@ -119,13 +113,13 @@ class Watchdog:
             owner = activation.address if activation is not None else id(user)
             # With the turn: a line that is at the same place after a delivery let others go on.
             place = (owner, user.f_code, user.f_lineno, hub.turns)
-            self._before[hub] = Standing(place, now)
-            if before is not None and before.place == place:
+            self._before[hub] = place, now
+            if before is not None and before[0] == place:
                 if self._times is None:
                     from appl.runtime.concurrency.blocking_times import BlockingTimes  # few block
 
                     self._times = BlockingTimes()
-                self._times.note(hub, activation, user, now - before.at)
+                self._times.note(hub, activation, user, now - before[1])
         # A call that came after a calm look was hardly waited for all the time since then.
         most = SAMPLE if self._calm else math.inf
         seconds, self._looked = min(now - (self._looked or now), most), now

@@ -275,7 +275,7 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: IncompleteCal
     except Exception as error:
         call.failed(error)
         return
-    call.start(go)
+    _start(call, go)
 
 
 def _recheck(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> None:
@@ -292,4 +292,13 @@ def _entered(
     if error is not None:
         call.failed(error)
     else:
-        call.start(go)
+        _start(call, go)
+
+
+def _start(call: Call, go: Callable[[Call], None]) -> None:
+    call.starts()
+    answer = call.run.outside.answer
+    if answer is None:
+        go(call)
+    else:
+        answer(call, go)
