@@ -100,8 +100,8 @@ class _Layers:
     def _schedule(self, table: str, raw: object, origin: str) -> None:
         from appl.config import schedule  # few programs have such a table
 
-        values = schedule.read(table, raw, origin)
-        self._note(schedule.notes_on(table, raw, origin))
+        values, notes = schedule.read(table, raw, origin)
+        self._note(notes)
         self.schedule.setdefault(table, {}).update(values)
         self.origins.update({f"{table}.{name}": origin for name in values})
 
