@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 from appl.compiler.dedent import cleaned, is_triple_quoted, parts_of, text_of
 from appl.compiler.hooks import PLACEHOLDER
-from appl.compiler.names import FunctionNames, is_ppl
+from appl.compiler.names import FunctionNames, ppl_decorator
 from appl.compiler.nodes import LEAVES, TEMPLATES, Placed, at, constant, copied
 from appl.compiler.plain_values import PlainValues
 from appl.compiler.source import Def, FunctionSource, SourceFile
@@ -97,7 +97,7 @@ class _Lowering:
     def _nested_function(self, node: Def) -> Def:
         decorators = [self.visit(written) for written in node.decorator_list]
         args = self._arguments(node.args)
-        if any(is_ppl(decorator, self.names) for decorator in node.decorator_list):
+        if ppl_decorator(node, self.names) is not None:
             path = f"{self.function.path}.{node.name}"
             self.nested.append(replace(self.function, node=node, path=path))
             return copied(node, decorator_list=decorators, args=args)
