@@ -252,13 +252,8 @@ class _Lowering:
         catches = bool(node.handlers)
         region = self._hook(hook, word, constant(catches, word))
         item = ast.withitem(context_expr=region, optional_vars=None)
-        return copied(
-            node,
-            body=[at(node, form(items=[item], body=self._catching_body(node.body, catches)))],
-            handlers=[self.visit(handler) for handler in node.handlers],
-            orelse=self._body(node.orelse),
-            finalbody=self._body(node.finalbody),
-        )
+        body = [at(node, form(items=[item], body=self._catching_body(node.body, catches)))]
+        return self._same_shape(node, body=lambda _: body)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> ast.stmt:
         hook = "scope"
@@ -275,14 +270,10 @@ class _Lowering:
         return copied(node, items=items, body=body)
 
     def _match(self, node: ast.Match) -> ast.Match:
-        cases = [
-            copied(
-                case,
-                guard=case.guard and self._operand(case.guard),
-                body=self._body(case.body),
-            )
-            for case in node.cases
-        ]
+        cases = []
+        for case in node.cases:
+            guard = case.guard and self._operand(case.guard)
+            cases.append(copied(case, guard=guard, body=self._body(case.body)))
         return copied(node, subject=self._complete(node.subject), cases=cases)
 
     def _for(self, node: ast.For | ast.AsyncFor) -> ast.AST:
