@@ -15,6 +15,7 @@ from types import FunctionType
 from appl.compiler.names import FunctionNames, origin, ppl_decorator
 from appl.compiler.nodes import copied
 from appl.compiler.source import FunctionSource, find
+from appl.compiler.trees import expression_tree
 from appl.errors import PromptSyntaxError, SourceUnavailable
 
 _SWAPPED = (staticmethod, classmethod, property, functools.cached_property)
@@ -126,8 +127,8 @@ def _typed_as_it_says(function: FunctionSource, names: FunctionNames) -> None:
     annotation = function.node.returns
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            annotation = expression_tree(annotation.value)
+        except (SyntaxError, ValueError):
             return
     if annotation is None:
         return

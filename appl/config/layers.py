@@ -229,9 +229,8 @@ def init(**overrides: object) -> None:
     settings. Tables of several calls are merged. ``None`` takes a setting back.
     """
     global _changes
-    from appl.base import (
-        error_hooks,  # a program without settings of its own leaves them to its run
-    )
+    # A program without settings of its own leaves them to its run.
+    from appl.base import error_hooks
 
     error_hooks.install()
     present = {key: value for key, value in overrides.items() if value is not None}
