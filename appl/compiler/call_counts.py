@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from appl.compiler.callee import ASKING, Callees
 from appl.compiler.ir import CallBounds, CallCounts
-from appl.compiler.names import FunctionNames, is_ppl
+from appl.compiler.names import FunctionNames, ppl_decorator
 from appl.compiler.nodes import walk
 from appl.compiler.rounds import rounds_over
 from appl.compiler.source import Def
@@ -312,7 +312,7 @@ class _Counter:
         """True if a function inside of *body* may ask a model: nobody knows when it is called."""
         for node in body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                if any(is_ppl(decorator, self._callees.names) for decorator in node.decorator_list):
+                if ppl_decorator(node, self._callees.names) is not None:
                     continue
                 if self._asks(node):
                     return True

@@ -22,10 +22,10 @@ from appl.compiler.ir import CallCounts
 from appl.compiler.names import (
     UNKNOWN,
     FunctionNames,
-    is_ppl,
     module_member,
     origin,
     outer_names,
+    ppl_decorator,
 )
 from appl.compiler.source import Module
 
@@ -266,11 +266,10 @@ def static_names(module: Module) -> dict[str, object]:
     members = _imports(module.tree)
     names = FunctionNames(Survey(), members)
     for function in module.functions.values():
-        if function.path == function.node.name:
-            for decorator in function.node.decorator_list:
-                if is_ppl(decorator, names):
-                    ctx = str(constant_options(decorator).get("ctx", "new"))
-                    members[function.path] = Published(function.path, program=True, ctx=ctx)
+        decorator = ppl_decorator(function.node, names)
+        if decorator is not None and function.path == function.node.name:
+            ctx = str(constant_options(decorator).get("ctx", "new"))
+            members[function.path] = Published(function.path, program=True, ctx=ctx)
     return members | _aliases(module.tree, names)
 
 

@@ -18,7 +18,7 @@ from appl.compiler.dedent import parts_of, text_of
 from appl.compiler.flow import NOTHING, FlowState, Provenance, Sketch
 from appl.compiler.ir import Graph, verify
 from appl.compiler.lower import docstring_of
-from appl.compiler.names import is_ppl
+from appl.compiler.names import ppl_decorator
 from appl.compiler.nodes import TEMPLATES, Placed
 from appl.compiler.source import Def, FunctionSource
 
@@ -349,7 +349,7 @@ class _Builder:
         self.state = _all_joined(ends)
 
     def _function(self, node: Def) -> None:
-        if any(is_ppl(decorator, self.callees.names) for decorator in node.decorator_list):
+        if ppl_decorator(node, self.callees.names) is not None:
             self.callees.nested.add(node.name)
             return
         self.callees.local.add(node.name)

@@ -11,7 +11,7 @@ from appl.compiler.callee import Callees, static_names
 from appl.compiler.graph import build
 from appl.compiler.hooks import program_of
 from appl.compiler.ir import Graph
-from appl.compiler.names import FunctionNames, is_ppl, outer_names
+from appl.compiler.names import FunctionNames, outer_names, ppl_decorator
 from appl.compiler.passes import Kind, kind_of
 from appl.compiler.refusals import require_function
 from appl.compiler.source import FunctionSource, find, parse, peers
@@ -24,9 +24,7 @@ def graph_of_source(
     """The call graph of a ``def`` that sees the names *outer*."""
     names = FunctionNames(survey(function.node), outer)
     prompted = [
-        peer.node.name
-        for peer in peers(function)
-        if any(is_ppl(decorator, names) for decorator in peer.node.decorator_list)
+        peer.node.name for peer in peers(function) if ppl_decorator(peer.node, names) is not None
     ]
     methods, programs = (prompted, ()) if function.owner else ((), prompted)
     return build(function, Callees(names, programs, methods), kind, either_docstring)

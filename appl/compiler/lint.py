@@ -19,7 +19,7 @@ from appl.compiler.callee import Callees, constant_options, static_names
 from appl.compiler.graph import build
 from appl.compiler.ir import Graph
 from appl.compiler.lower import docstring_of, lower
-from appl.compiler.names import FunctionNames, is_ppl
+from appl.compiler.names import FunctionNames, ppl_decorator
 from appl.compiler.plain_values import PlainValues
 from appl.compiler.refusals import fence_source, refuse_wrapper, swapped
 from appl.compiler.rules import RULES, Facts, LintFinding, Subject
@@ -117,7 +117,7 @@ def _findings(module: Module, fixes: Collection[str]) -> Iterator[LintFinding]:
     names = FunctionNames(Survey(), outer)
     prompted: dict[str | None, list[FunctionSource]] = {}  # by class, and those outside classes
     for function in module.functions.values():
-        if any(is_ppl(decorator, names) for decorator in function.node.decorator_list):
+        if ppl_decorator(function.node, names) is not None:
             prompted.setdefault(function.owner, []).append(function)
     facts = Facts.of(module, {function.path for group in prompted.values() for function in group})
     spans = [
@@ -136,7 +136,7 @@ def _findings(module: Module, fixes: Collection[str]) -> Iterator[LintFinding]:
     graphs: Graphs = {}
     for function in module.functions.values():
         names = FunctionNames(survey(function.node), outer)
-        decorator = next((d for d in function.node.decorator_list if is_ppl(d, names)), None)
+        decorator = ppl_decorator(function.node, names)
         if decorator is None and not inside(function):
             yield from rules.unprompted(function, Callees(names))
         elif decorator is not None:

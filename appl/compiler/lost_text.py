@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from appl.compiler.bindings import Survey
 from appl.compiler.callee import static_names
 from appl.compiler.dedent import is_triple_quoted
-from appl.compiler.names import FunctionNames, is_ppl
+from appl.compiler.names import FunctionNames, ppl_decorator
 from appl.compiler.nodes import TEMPLATES, called, names_in, own_statements
 from appl.compiler.notes import assigned_text, is_message, is_text
 from appl.compiler.source import Def, FunctionSource, Module, parse
@@ -60,7 +60,7 @@ def caller_at(file: str, line: int) -> Caller | None:
         return None
     plain, names = plain_functions(module), FunctionNames(Survey(), static_names(module))
     innermost = max(around, key=lambda function: function.node.lineno)
-    prompted = any(is_ppl(decorator, names) for decorator in innermost.node.decorator_list)
+    prompted = ppl_decorator(innermost.node, names) is not None
     return Caller(innermost, prompted, plain)
 
 
@@ -70,8 +70,7 @@ def plain_functions(module: Module) -> dict[str, Def]:
     return {
         function.path: function.node
         for function in module.functions.values()
-        if "." not in function.path
-        and not any(is_ppl(d, names) for d in function.node.decorator_list)
+        if "." not in function.path and ppl_decorator(function.node, names) is None
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 from appl.compiler.dedent import cleaned, is_triple_quoted, parts_of, text_of
 from appl.compiler.hooks import PLACEHOLDER
-from appl.compiler.names import FunctionNames, is_ppl
+from appl.compiler.names import FunctionNames, ppl_decorator
 from appl.compiler.nodes import LEAVES, TEMPLATES, Placed, at, constant, copied
 from appl.compiler.plain_values import PlainValues
 from appl.compiler.source import Def, FunctionSource, SourceFile
@@ -97,7 +97,7 @@ class _Lowering:
     def _nested_function(self, node: Def) -> Def:
         decorators = [self.visit(written) for written in node.decorator_list]
         args = self._arguments(node.args)
-        if any(is_ppl(decorator, self.names) for decorator in node.decorator_list):
+        if ppl_decorator(node, self.names) is not None:
             path = f"{self.function.path}.{node.name}"
             self.nested.append(replace(self.function, node=node, path=path))
             return copied(node, decorator_list=decorators, args=args)
@@ -252,13 +252,8 @@ class _Lowering:
         catches = bool(node.handlers)
         region = self._hook(hook, word, constant(catches, word))
         item = ast.withitem(context_expr=region, optional_vars=None)
-        return copied(
-            node,
-            body=[at(node, form(items=[item], body=self._catching_body(node.body, catches)))],
-            handlers=[self.visit(handler) for handler in node.handlers],
-            orelse=self._body(node.orelse),
-            finalbody=self._body(node.finalbody),
-        )
+        body = [at(node, form(items=[item], body=self._catching_body(node.body, catches)))]
+        return self._same_shape(node, body=lambda _: body)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> ast.stmt:
         hook = "scope"
@@ -275,14 +270,10 @@ class _Lowering:
         return copied(node, items=items, body=body)
 
     def _match(self, node: ast.Match) -> ast.Match:
-        cases = [
-            copied(
-                case,
-                guard=case.guard and self._operand(case.guard),
-                body=self._body(case.body),
-            )
-            for case in node.cases
-        ]
+        cases = []
+        for case in node.cases:
+            guard = case.guard and self._operand(case.guard)
+            cases.append(copied(case, guard=guard, body=self._body(case.body)))
         return copied(node, subject=self._complete(node.subject), cases=cases)
 
     def _for(self, node: ast.For | ast.AsyncFor) -> ast.AST:

@@ -95,11 +95,13 @@ def origin(value: object) -> str:
     return ""
 
 
-def is_ppl(decorator: ast.expr, names: FunctionNames) -> bool:
-    """True if a decorator is ``ppl`` or ``ppl(...)``: by object, else by name."""
-    if isinstance(decorator, ast.Call):
-        decorator = decorator.func
-    value = names.object_of(decorator)
-    if value is not UNKNOWN:
-        return origin(value) == "ppl"
-    return getattr(decorator, "attr", getattr(decorator, "id", None)) == "ppl"
+def ppl_decorator(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, names: FunctionNames
+) -> ast.expr | None:
+    """The decorator of *node* that is ``ppl`` or ``ppl(...)``: by object, else by name."""
+    for decorator in node.decorator_list:
+        func = decorator.func if isinstance(decorator, ast.Call) else decorator
+        value, name = names.object_of(func), getattr(func, "attr", getattr(func, "id", None))
+        if (name if value is UNKNOWN else origin(value)) == "ppl":
+            return decorator
+    return None

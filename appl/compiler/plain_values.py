@@ -52,7 +52,8 @@ class PlainValues:
         if isinstance(node, ast.Call):
             name = node.func.id if isinstance(node.func, ast.Name) else ""
             return name in _FINISHED and self._names.is_builtin(name)
-        return all(map(self, parts)) if (parts := _operands(node)) is not None else False
+        parts = _operands(node)
+        return parts is not None and all(map(self, parts))
 
     @contextmanager
     def inside(self, generators: Sequence[ast.comprehension]) -> Iterator[None]:

@@ -12,9 +12,10 @@ import inspect
 from collections.abc import Iterator
 from types import FunctionType
 
-from appl.compiler.names import FunctionNames, is_ppl, origin
+from appl.compiler.names import FunctionNames, origin, ppl_decorator
 from appl.compiler.nodes import copied
 from appl.compiler.source import FunctionSource, find
+from appl.compiler.trees import expression_tree
 from appl.errors import PromptSyntaxError, SourceUnavailable
 
 _SWAPPED = (staticmethod, classmethod, property, functools.cached_property)
@@ -54,7 +55,7 @@ def fence(
     function: FunctionSource, names: FunctionNames, f: FunctionType, *, ctx: str, parallel: bool
 ) -> None:
     """Refuse the function if it or its decoration cannot be compiled."""
-    if "__wrapped__" in f.__dict__ and _ppl_decorator(function, names) is None:
+    if "__wrapped__" in f.__dict__ and ppl_decorator(function.node, names) is None:
         # It stands above a decorator that wraps, and would compile the wrapper.
         inner = inspect.unwrap(f)
         try:
@@ -71,7 +72,7 @@ def fence_source(
 ) -> None:
     """Refuse a function that cannot be compiled, judged by its source alone."""
     if parallel:
-        place = _ppl_decorator(function, names) or _header(function)
+        place = ppl_decorator(function.node, names) or _header(function)
         if ctx in ("same", "resume"):
             raise function.source.refusal(
                 place,
@@ -126,8 +127,8 @@ def _typed_as_it_says(function: FunctionSource, names: FunctionNames) -> None:
     annotation = function.node.returns
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            annotation = expression_tree(annotation.value)
+        except (SyntaxError, ValueError):
             return
     if annotation is None:
         return
@@ -175,10 +176,6 @@ def _statements(node: ast.AST, *, nested: bool) -> Iterator[ast.AST]:
         if not isinstance(statement, closed):
             for block in ("body", "orelse", "finalbody", "handlers", "cases"):
                 todo.extend(getattr(statement, block, ()))
-
-
-def _ppl_decorator(function: FunctionSource, names: FunctionNames) -> ast.expr | None:
-    return next((d for d in function.node.decorator_list if is_ppl(d, names)), None)
 
 
 def _header(function: FunctionSource) -> ast.AST:

@@ -21,7 +21,7 @@ from appl.compiler.lost_text import (
     plain_functions,
     textless_names,
 )
-from appl.compiler.names import is_ppl
+from appl.compiler.names import ppl_decorator
 from appl.compiler.nodes import TEMPLATES, Placed, call_of, called, own_statements, walk
 from appl.compiler.notes import hands_out, read_names, unread_texts
 from appl.compiler.source import Def, FunctionSource, Module
@@ -332,13 +332,13 @@ def empty_prompt(subject: Subject) -> Iterator[LintFinding]:
 def _starts_empty(subject: Subject) -> bool:
     """True if the function begins with an empty prompt and says nothing by itself."""
     names = subject.callees.names
-    for decorator in subject.found.node.decorator_list:
-        if is_ppl(decorator, names):
-            options = constant_options(decorator)
-            written = len(decorator.keywords) if isinstance(decorator, ast.Call) else 0
-            silent = {"ctx", "model", "parallel", "auto_prime"}
-            return options.get("ctx", "new") == "new" and written <= len(options.keys() & silent)
-    return False
+    decorator = ppl_decorator(subject.found.node, names)
+    if decorator is None:
+        return False
+    options = constant_options(decorator)
+    written = len(decorator.keywords) if isinstance(decorator, ast.Call) else 0
+    silent = {"ctx", "model", "parallel", "auto_prime"}
+    return options.get("ctx", "new") == "new" and written <= len(options.keys() & silent)
 
 
 def unsaid_text(subject: Subject) -> Iterator[LintFinding]:

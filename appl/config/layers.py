@@ -100,8 +100,8 @@ class _Layers:
     def _schedule(self, table: str, raw: object, origin: str) -> None:
         from appl.config import schedule  # few programs have such a table
 
-        values = schedule.read(table, raw, origin)
-        self._note(schedule.notes_on(table, raw, origin))
+        values, notes = schedule.read(table, raw, origin)
+        self._note(notes)
         self.schedule.setdefault(table, {}).update(values)
         self.origins.update({f"{table}.{name}": origin for name in values})
 
@@ -229,9 +229,8 @@ def init(**overrides: object) -> None:
     settings. Tables of several calls are merged. ``None`` takes a setting back.
     """
     global _changes
-    from appl.base import (
-        error_hooks,  # a program without settings of its own leaves them to its run
-    )
+    # A program without settings of its own leaves them to its run.
+    from appl.base import error_hooks
 
     error_hooks.install()
     present = {key: value for key, value in overrides.items() if value is not None}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,26 +68,22 @@ def options(raw: object) -> dict[str, object]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
 
 
-def fraction(raw: object) -> float:
-    """A number from 0 to 1."""
-    try:
-        value = number(raw)
-    except ValueError:
-        value = 2.0
-    if value > 1:
-        raise ValueError("a number from 0 to 1")
-    return value
-
-
-def number(raw: object) -> float:
-    """A number of at least 0."""
+def number(
+    raw: object, most: float = sys.float_info.max, meant: str = "a number of at least 0"
+) -> float:
+    """A number from 0 to *most*, which messages call what is *meant*."""
     try:
         value = float(raw) if isinstance(raw, int | float | str) else -1.0
     except (ValueError, OverflowError):
         value = -1.0
-    if isinstance(raw, bool) or not 0 <= value < float("inf"):
-        raise ValueError("a number of at least 0")
+    if isinstance(raw, bool) or not 0 <= value <= most:
+        raise ValueError(meant)
     return value
+
+
+def fraction(raw: object) -> float:
+    """A number from 0 to 1."""
+    return number(raw, 1.0, "a number from 0 to 1")
 
 
 def positive(raw: object) -> float:
@@ -97,23 +94,18 @@ def positive(raw: object) -> float:
     return value
 
 
-def whole(raw: object) -> int:
-    """A whole number of at least 0."""
+def whole(raw: object, least: int = 0) -> int:
+    """A whole number of at least *least*."""
     text = raw.strip() if isinstance(raw, str) else shown(raw)
-    if isinstance(raw, bool | float) or not re.fullmatch(r"[0-9]{1,18}", text):
-        raise ValueError("a whole number of at least 0")
+    is_whole = not isinstance(raw, bool | float) and re.fullmatch(r"[0-9]{1,18}", text)
+    if not is_whole or int(text) < least:
+        raise ValueError(f"a whole number of at least {least}")
     return int(text)
 
 
 def count(raw: object) -> int:
     """A whole number of at least 1."""
-    try:
-        value = whole(raw)
-    except ValueError:
-        value = 0
-    if not value:
-        raise ValueError("a whole number of at least 1")
-    return value
+    return whole(raw, 1)
 
 
 def switch(raw: object) -> bool:

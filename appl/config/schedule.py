@@ -97,44 +97,40 @@ GONE = {
 """Keys of ``schedule`` that earlier versions had, and what there is instead."""
 
 
-def read(table: str, raw: object, origin: str) -> dict[str, object]:
-    """The values of *table*. Raises ``ConfigError`` that names *origin*."""
+def read(table: str, raw: object, origin: str) -> tuple[dict[str, object], list[str]]:
+    """The values of *table*, and notes on keys that are not used any more.
+
+    Raises ``ConfigError`` that names *origin*.
+    """
     if not isinstance(raw, Mapping):
         raise ConfigError(f"{origin}: {table} must be a table, as in [{table}]")
     if table == PRICES:
-        return {
+        prices = {
             str(name): _value(f"{table}.{name}", _price, price, origin)
             for name, price in raw.items()
         }
-    keys = TABLES[table.rpartition(".")[2]]
-    raw = {name: value for name, value in raw.items() if not _is_gone(table, name)}
+        return prices, []
+    name_of_table = table.rpartition(".")[2]
+    keys, gone = TABLES[name_of_table], GONE if name_of_table == "schedule" else {}
+    notes = [
+        f"{origin}: {table}.{name} is not used any more: {gone[name]}; delete the line"
+        for name in raw
+        if name in gone
+    ]
+    if raw.get("order") == "prefix":
+        notes.append(f'{origin}: {table}.order = "prefix" means the same as "program"')
+    raw = {name: value for name, value in raw.items() if name not in gone}
     for name in raw:
         if name not in keys:
             raise ConfigError(
                 f"{origin}: unknown key {table}.{name}{nearest(str(name), keys)} "
                 f"(known: {', '.join(keys)})"
             )
-    return {
+    values = {
         name: _value(f"{table}.{name}", keys[name].read, value, origin)
         for name, value in raw.items()
     }
-
-
-def _is_gone(table: str, name: object) -> bool:
-    return name in GONE and table.rpartition(".")[2] == "schedule"
-
-
-def notes_on(table: str, raw: object, origin: str) -> list[str]:
-    """Notes on keys of *table* that are not used any more."""
-    raw = raw if isinstance(raw, Mapping) else {}
-    notes = [
-        f"{origin}: {table}.{name} is not used any more: {GONE[name]}; delete the line"
-        for name in raw
-        if _is_gone(table, name)
-    ]
-    if raw.get("order") == "prefix":
-        notes.append(f'{origin}: {table}.order = "prefix" means the same as "program"')
-    return notes
+    return values, notes
 
 
 def _value(key: str, reader: Any, raw: object, origin: str) -> object:

@@ -115,14 +115,6 @@ def write_private(name: str, data: bytes, *, replaces: bool = True) -> None:
             raise
 
 
-def private_folder(name: str) -> Path:
-    """The folder *name* below the state folder, made for this user only if it is missing."""
-    folder = state_folder() / name
-    with _reported(f"{folder} cannot be made"):
-        _private_folder(folder)
-    return folder
-
-
 def remove_private(name: str) -> bool:
     """Remove the file *name* below the state folder; false if there was none."""
     file = state_folder() / name

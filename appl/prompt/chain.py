@@ -14,7 +14,7 @@ from appl.prompt.lazy import Lazy, message_of, origin_of, provided_with
 from appl.prompt.levels import UNFORMATTED, Level
 from appl.prompt.media import Media
 from appl.prompt.message import LONG, Message, Messages, RoleName, ToolCall
-from appl.prompt.voice import VOICES, Moved, Voice
+from appl.prompt.voice import Moved, Voice
 
 if TYPE_CHECKING:
     from appl.prompt.layout import Layout, Mark
@@ -272,18 +272,6 @@ class Prompt:
 
     def __init__(self, tip: PromptNode | None = None) -> None:
         self.tip = tip
-
-    def append(
-        self,
-        role: RoleName,
-        part: Part,
-        *,
-        starts: bool = True,
-        name: str | None = None,
-    ) -> PromptNode:
-        """Add one part, said by *role* without a format, and return its node."""
-        voice = VOICES[role] if name is None else Voice(role, name)
-        return self.say(voice, part, starts)
 
     def say(self, voice: Voice, part: Part, starts: bool = True, site: Origin = None) -> PromptNode:
         """Add one part, said at *site*, and return its node."""

@@ -39,8 +39,8 @@ MUTANTS = (
     Mutant(
         "the body of a try is no region",
         "compiler/lower.py",
-        "body=[at(node, form(items=[item], body=self._catching_body(node.body, catches)))]",
-        "body=self._body(node.body)",
+        "body = [at(node, form(items=[item], body=self._catching_body(node.body, catches)))]",
+        "body = self._body(node.body)",
     ),
     Mutant(
         "a conversion in a hole is forgotten",

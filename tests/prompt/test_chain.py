@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from appl.prompt import (
+    USER,
+    VOICES,
     Formatted,
     Lazy,
     Message,
@@ -48,50 +50,50 @@ def shown(prompt: Prompt) -> list[tuple[str, str]]:
 
 def test_items_of_one_role_are_joined_by_their_separator() -> None:
     prompt = Prompt()
-    prompt.append("user", "a")
-    prompt.append("user", "b")
+    prompt.say(USER, "a")
+    prompt.say(USER, "b")
     assert shown(prompt) == [("user", "a\nb")]
 
 
 def test_parts_of_one_item_are_joined_without_separator() -> None:
     prompt = Prompt()
-    prompt.append("user", "a")
-    prompt.append("user", "b", starts=False)
+    prompt.say(USER, "a")
+    prompt.say(USER, "b", starts=False)
     assert shown(prompt) == [("user", "ab")]
 
 
 def test_a_new_role_starts_a_new_message_without_separator() -> None:
     prompt = Prompt()
-    prompt.append("user", "q")
-    prompt.append("assistant", "The author is ")
+    prompt.say(USER, "q")
+    prompt.say(VOICES["assistant"], "The author is ")
     assert shown(prompt) == [("user", "q"), ("assistant", "The author is ")]
 
 
 def test_rendering_in_steps_gives_what_rendering_at_once_gives() -> None:
     stepwise, at_once = Prompt(), Prompt()
     for role, text in [("user", "a"), ("user", "b"), ("assistant", "c"), ("user", "d")]:
-        stepwise.append(role, text)  # type: ignore[arg-type]
+        stepwise.say(VOICES[role], text)  # type: ignore[index]
         tip(stepwise).messages()
-        at_once.append(role, text)  # type: ignore[arg-type]
+        at_once.say(VOICES[role], text)  # type: ignore[index]
     assert shown(stepwise) == shown(at_once)
     assert tip(stepwise).messages().digest == tip(at_once).messages().digest
 
 
 def test_late_system_text_moves_to_the_front() -> None:
     prompt = Prompt()
-    prompt.append("user", "q")
-    prompt.append("system", "be brief")
-    prompt.append("user", "r")
-    prompt.append("system", "be kind")
+    prompt.say(USER, "q")
+    prompt.say(VOICES["system"], "be brief")
+    prompt.say(USER, "r")
+    prompt.say(VOICES["system"], "be kind")
     assert shown(prompt) == [("system", "be brief\nbe kind"), ("user", "q\nr")]
 
 
 def test_a_copy_shares_its_beginning_and_nothing_later() -> None:
     prompt = Prompt()
-    prompt.append("user", "shared")
+    prompt.say(USER, "shared")
     other = prompt.copy()
-    prompt.append("user", "mine")
-    other.append("user", "yours")
+    prompt.say(USER, "mine")
+    other.say(USER, "yours")
     assert shown(prompt) == [("user", "shared\nmine")]
     assert shown(other) == [("user", "shared\nyours")]
     assert tip(prompt).parent is tip(other).parent
@@ -99,20 +101,20 @@ def test_a_copy_shares_its_beginning_and_nothing_later() -> None:
 
 def test_two_branches_share_their_rendered_messages_as_one_object() -> None:
     prompt = Prompt()
-    prompt.append("user", "question")
+    prompt.say(USER, "question")
     shared = tip(prompt).messages()
     left, right = prompt.copy(), prompt.copy()
-    left.append("assistant", "l")
-    right.append("assistant", "r")
+    left.say(VOICES["assistant"], "l")
+    right.say(VOICES["assistant"], "r")
     assert tip(left).messages().parent is shared
     assert tip(right).messages().parent is shared
 
 
 def test_a_prompt_waits_for_the_nearest_missing_part_first() -> None:
     prompt, first, second = Prompt(), Later(), Later()
-    prompt.append("user", first)
-    prompt.append("user", "x")
-    prompt.append("user", second)
+    prompt.say(USER, first)
+    prompt.say(USER, "x")
+    prompt.say(USER, second)
     assert list(tip(prompt).waiting()) == [second, first]
     assert tip(prompt).first_waiting() is second
     second.answer = "2"
@@ -124,8 +126,8 @@ def test_a_prompt_waits_for_the_nearest_missing_part_first() -> None:
 
 def test_the_holes_of_a_prompt_stay_its_edges_after_they_are_filled() -> None:
     prompt, part = Prompt(), Later()
-    prompt.append("user", part)
-    prompt.append("user", "x")
+    prompt.say(USER, part)
+    prompt.say(USER, "x")
     part.answer = "1"
     assert tip(prompt).first_waiting() is None
     assert list(tip(prompt).holes()) == [part]
@@ -133,7 +135,7 @@ def test_the_holes_of_a_prompt_stay_its_edges_after_they_are_filled() -> None:
 
 def test_a_failed_part_raises_where_the_prompt_is_rendered() -> None:
     prompt, part = Prompt(), Later()
-    prompt.append("user", part)
+    prompt.say(USER, part)
     part.answer = ValueError("no answer")
     with pytest.raises(ValueError, match="no answer"):
         tip(prompt).messages()
@@ -146,7 +148,7 @@ def test_a_very_long_chain_neither_recurses_nor_repeats_work() -> None:
         part = Later()
         part.answer = str(index)
         parts.append(part)
-        prompt.append("user" if index % 2 else "assistant", part)
+        prompt.say(VOICES["user" if index % 2 else "assistant"], part)
         assert tip(prompt).first_waiting() is None
         tip(prompt).messages()
     assert len(tip(prompt).messages()) == 20_000
@@ -165,8 +167,8 @@ def test_digests_tell_roles_contents_and_boundaries_apart() -> None:
 
 def test_equal_conversations_have_equal_digests_however_they_were_built() -> None:
     prompt = Prompt()
-    prompt.append("system", "s")
-    prompt.append("user", "q", starts=True)
+    prompt.say(VOICES["system"], "s")
+    prompt.say(USER, "q", starts=True)
     direct = Messages.of([SystemMessage("s"), UserMessage("q")])
     assert direct is not None
     assert tip(prompt).messages().digest == direct.digest
@@ -175,7 +177,7 @@ def test_equal_conversations_have_equal_digests_however_they_were_built() -> Non
 def test_ten_megabytes_and_odd_characters_pass_unchanged() -> None:
     text = "x" * 10_000_000 + "\x00\ud800\u202e\x1b[2J"
     prompt = Prompt()
-    prompt.append("user", text)
+    prompt.say(USER, text)
     assert shown(prompt) == [("user", text)]
 
 

@@ -8,7 +8,18 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from appl import AIMessage, AIRole, Image, UserMessage, gen, ppl
-from appl.prompt import Format, Level, Message, Messages, Prompt, Rope, ToolCall, Voice
+from appl.prompt import (
+    USER,
+    VOICES,
+    Format,
+    Level,
+    Message,
+    Messages,
+    Prompt,
+    Rope,
+    ToolCall,
+    Voice,
+)
 from appl.prompt.message import LONG
 from appl.testing import Scripted, running
 
@@ -55,10 +66,10 @@ def test_reading_and_copying_on_the_way_changes_nothing(said: list[Any]) -> None
 
 def test_branches_of_a_long_message_share_its_text() -> None:
     prompt = Prompt()
-    prompt.append("user", DOCUMENT)
+    prompt.say(USER, DOCUMENT)
     branches = [prompt.copy() for _ in range(3)]
     for i, branch in enumerate(branches):
-        branch.append("user", f"question {i}")
+        branch.say(USER, f"question {i}")
     links = [tip(branch).messages() for branch in branches]
     assert [link.message for link in links] == [
         UserMessage(f"{DOCUMENT}\nquestion {i}") for i in range(3)
@@ -69,9 +80,9 @@ def test_branches_of_a_long_message_share_its_text() -> None:
 
 def test_a_version_that_nobody_holds_takes_no_room() -> None:
     prompt, links = Prompt(), []
-    prompt.append("user", DOCUMENT)
+    prompt.say(USER, DOCUMENT)
     for i in range(10):
-        prompt.append("user", f"part {i}")
+        prompt.say(USER, f"part {i}")
         links.append(tip(prompt).messages())
     held = links[3].message
     assert held is links[3].message
@@ -89,7 +100,7 @@ def test_a_version_that_nobody_holds_takes_no_room() -> None:
 def test_an_answer_that_calls_tools_ends_a_long_message() -> None:
     calls = (ToolCall("c", "f", "{}"),)
     prompt = Prompt()
-    prompt.append("assistant", DOCUMENT)
+    prompt.say(VOICES["assistant"], DOCUMENT)
     tip(prompt).messages()
 
     class Answer:
@@ -105,8 +116,8 @@ def test_an_answer_that_calls_tools_ends_a_long_message() -> None:
         def prompt_message(self) -> Message:
             return AIMessage("thus", tool_calls=calls)
 
-    prompt.append("assistant", Answer())
-    prompt.append("assistant", "after")
+    prompt.say(VOICES["assistant"], Answer())
+    prompt.say(VOICES["assistant"], "after")
     link = tip(prompt).messages()
     assert list(link) == [AIMessage(f"{DOCUMENT}\nthus", tool_calls=calls), AIMessage("after")]
 

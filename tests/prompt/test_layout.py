@@ -124,9 +124,9 @@ def test_a_list_that_was_left_long_ago_begins_again() -> None:
 
 def test_a_list_between_plain_texts_begins_with_its_first_number() -> None:
     prompt = Prompt()
-    prompt.append("user", "before")
+    prompt.say(USER, "before")
     prompt.say(Voice("user", None, Level(None, NUMBERED)), "a")
-    prompt.append("user", "between")
+    prompt.say(USER, "between")
     prompt.say(Voice("user", None, Level(None, NUMBERED)), "b")
     assert said(prompt).splitlines() == ["before", "1. a", "between", "1. b"]
 
@@ -148,5 +148,5 @@ def test_the_first_text_of_a_message_begins_a_line() -> None:
 
 def test_plain_text_shares_one_voice() -> None:
     prompt = Prompt()
-    prompt.append("user", "a")
+    prompt.say(USER, "a")
     assert prompt.tip is not None and prompt.tip.voice is USER

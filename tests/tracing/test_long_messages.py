@@ -11,7 +11,7 @@ from made import answer, end, replayed, start
 
 from appl.backend import Request, Sampling
 from appl.errors import TraceCorrupt
-from appl.prompt import Image, Message, Messages, Prompt
+from appl.prompt import USER, VOICES, Image, Message, Messages, Prompt
 from appl.tracing import Recorder, Replayer, Trace, records
 from appl.tracing.format import codec
 
@@ -31,10 +31,10 @@ def environment() -> Iterator[None]:
 def chains(*texts: str | Image, branch: bool = False) -> list[Messages]:
     """The prompt after each of *texts* but the first; with *branch*, each goes on from the first."""
     prompt, found = Prompt(), list[Messages]()
-    prompt.append("user", texts[0])
+    prompt.say(USER, texts[0])
     for text in texts[1:]:
         grown = prompt.copy() if branch else prompt
-        grown.append("user", text)
+        grown.say(USER, text)
         assert grown.tip is not None
         link = grown.tip.messages()
         assert link is not None
@@ -76,7 +76,7 @@ async def test_only_what_is_added_is_written(branch: bool, tmp_path: Path) -> No
 def test_a_message_that_goes_on_after_the_first_is_written_too(tmp_path: Path) -> None:
     prompt = Prompt()
     for role, text in [("system", "s"), ("user", DOCUMENT), ("user", "q"), ("assistant", "a")]:
-        prompt.append(role, text)  # type: ignore[arg-type]
+        prompt.say(VOICES[role], text)  # type: ignore[index]
         assert prompt.tip is not None
         prompt.tip.messages()
     assert prompt.tip is not None
@@ -102,7 +102,7 @@ async def test_a_secret_across_a_seam_is_masked(tmp_path: Path, kind: str, step:
         prompt, links = Prompt(), []
         pieces = [DOCUMENT + secret[:cut], *secret[cut:-1], secret[-1] + " and so on", "later"]
         for i, text in enumerate(pieces):
-            prompt.append("user", text, starts=i == 0)
+            prompt.say(USER, text, starts=i == 0)
             assert prompt.tip is not None
             links.append(prompt.tip.messages())
         trace = recorded(path, [link for link in links if link is not None])
