@@ -53,7 +53,7 @@ class CallMode:
 
 @dataclass(frozen=True, slots=True)
 class Decoration:
-    """The options of the decorator."""
+    """The options of ``@ppl``, as they were written."""
 
     ctx: str = "new"
     compositor: Spoken | None = None

@@ -299,9 +299,7 @@ def ppl(
     """
     if not isinstance(ctx, str):
         return _decorate(ctx, Decoration())
-    from appl.runtime.decoration import (
-        decoration_of,
-    )  # most functions are decorated without options
+    from appl.runtime.decoration import decoration_of  # most functions have no options
 
     decoration = decoration_of(
         ctx, compositor, model, default_return, docstring_as, parallel, auto_prime, new_ctx_func,

@@ -43,7 +43,12 @@ def unheld(
     if not unfinished:
         return []
     local = _Locals(error, _running() if ended is None else frozenset())
-    free = {p for p in unfinished if not _is_prompted_outside(p, address) and local.owns_pending(p)}
+    free = set[Promise]()
+    for pending in unfinished:
+        holder = pending.holder
+        is_needed = holder is not None and not f"{holder}/".startswith(f"{address}/")
+        if not is_needed and local.owns_pending(pending):
+            free.add(pending)
     parent = ended.parent if ended is not None else None
     if ended is not None and (
         ended.shares or (parent is not None and parent.prompt is ended.prompt)
@@ -53,7 +58,7 @@ def unheld(
             source = hole.prompt_source()
             if isinstance(source, Promise):
                 free.discard(source)
-    # So do the calls in the prompts of calls that are needed.
+    # The calls in the prompts of calls that are needed are needed, too.
     needed_calls = [pending for pending in unfinished if pending not in free]
     while needed_calls:
         for needed in _needs(needed_calls.pop()):
@@ -70,11 +75,6 @@ def _running() -> set[FrameType]:
         frames.add(frame)
         frame = frame.f_back
     return frames
-
-
-def _is_prompted_outside(pending: Promise, address: str) -> bool:
-    holder = pending.holder
-    return holder is not None and not (holder + "/").startswith(address + "/")
 
 
 def _needs(pending: Promise) -> list[Promise]:
