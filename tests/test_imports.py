@@ -248,7 +248,14 @@ MAY = {
         "errors",
         "base",
     ],
-    "config": ["backend", "prompt.secret", "prompt.key_masking", "base", "errors"],
+    "config": [
+        "backend",
+        "prompt.secret",
+        "prompt.secret_headers",
+        "prompt.key_masking",
+        "base",
+        "errors",
+    ],
     "parts.batching.provider": ["backend", "errors"],
     "parts.batching": [
         "parts.batching.provider",

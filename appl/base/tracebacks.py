@@ -15,7 +15,8 @@ from types import TracebackType
 
 import greenlet
 
-from appl.errors import ApplError, advice
+from appl.base.corrections import note_advice
+from appl.errors import ApplError
 
 _OURS = (
     str(Path(__file__).parents[1]) + os.sep,
@@ -68,9 +69,7 @@ def trim(error: BaseException) -> None:
 
 def advise(error: BaseException) -> None:
     """Note the correction on *error* if its message cannot say it."""
-    for hint in (advice(error), _late(error)):
-        if hint and hint not in getattr(error, "__notes__", ()):
-            error.add_note(hint)
+    note_advice(error, _late(error))
 
 
 def _late(error: BaseException) -> str:

@@ -30,7 +30,7 @@ from appl.errors import (
     ConfigError,
     MalformedResponse,
 )
-from appl.prompt.secret import conceal_headers
+from appl.prompt.secret_headers import conceal_headers
 from appl_backends.http.connection import Answer, Broken, Connection, NotHttp, TooLong
 from appl_backends.http.route import Route, bracketed, route_to
 
