@@ -64,7 +64,10 @@ def trim(error: BaseException) -> None:
     for linked in _chain(error):
         advise(linked)
         if not is_full():
-            linked.__traceback__ = _linked(shown(linked))
+            trace: TracebackType | None = None
+            for entry in reversed(shown(linked)):
+                trace = TracebackType(trace, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+            linked.__traceback__ = trace
 
 
 def advise(error: BaseException) -> None:
@@ -110,13 +113,6 @@ def _raises(entry: TracebackType) -> bool:
 
 _RAISING = frozenset({"RAISE_VARARGS", "RERAISE", "CALL_FUNCTION_EX"})
 """The last one calls a function of the user's with the user's arguments, which may not fit."""
-
-
-def _linked(entries: list[TracebackType]) -> TracebackType | None:
-    trace: TracebackType | None = None
-    for entry in reversed(entries):
-        trace = TracebackType(trace, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return trace
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
