@@ -15,7 +15,8 @@ from types import TracebackType
 
 import greenlet
 
-from appl.errors import ApplError, advice
+from appl.base.corrections import note_advice
+from appl.errors import ApplError
 
 _OURS = (
     str(Path(__file__).parents[1]) + os.sep,
@@ -63,14 +64,15 @@ def trim(error: BaseException) -> None:
     for linked in _chain(error):
         advise(linked)
         if not is_full():
-            linked.__traceback__ = _linked(shown(linked))
+            trace: TracebackType | None = None
+            for entry in reversed(shown(linked)):
+                trace = TracebackType(trace, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+            linked.__traceback__ = trace
 
 
 def advise(error: BaseException) -> None:
     """Note the correction on *error* if its message cannot say it."""
-    for hint in (advice(error), _late(error)):
-        if hint and hint not in getattr(error, "__notes__", ()):
-            error.add_note(hint)
+    note_advice(error, _late(error))
 
 
 def _late(error: BaseException) -> str:
@@ -111,13 +113,6 @@ def _raises(entry: TracebackType) -> bool:
 
 _RAISING = frozenset({"RAISE_VARARGS", "RERAISE", "CALL_FUNCTION_EX"})
 """The last one calls a function of the user's with the user's arguments, which may not fit."""
-
-
-def _linked(entries: list[TracebackType]) -> TracebackType | None:
-    trace: TracebackType | None = None
-    for entry in reversed(entries):
-        trace = TracebackType(trace, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return trace
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

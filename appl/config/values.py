@@ -31,7 +31,6 @@ from appl.config.readers import (
     whole,
 )
 from appl.errors import ConfigError
-from appl.prompt.secret import conceal_headers
 
 if TYPE_CHECKING:
     from appl.config.aliases import Alias
@@ -203,6 +202,8 @@ def _revealed(key: str, value: object) -> object:
         return value
     table = {name: _revealed(f"{key}.{name}", part) for name, part in value.items()}
     if key.rpartition(".")[2] in ("headers", "extra_headers"):
+        from appl.prompt.secret_headers import conceal_headers  # few settings have headers
+
         for name, text in table.items():  # one that comes from a variable is meant to be a secret
             if isinstance(text, str):
                 every = isinstance(value[name], SecretSetting)

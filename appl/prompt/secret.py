@@ -5,11 +5,8 @@ Invariant: only ``reveal`` gives the value; as text a secret is ``***``.
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import os
 import re
-from collections.abc import Mapping
 from typing import NoReturn
 from urllib.parse import unquote
 
@@ -101,43 +98,6 @@ def conceal(name: str, value: str | None) -> None:
     if value and len(value) >= LONG_ENOUGH and value not in CONCEALED.values():
         while CONCEALED.setdefault(name, value) != value:  # one step: another thread may add, too
             name = f"{name}'"
-
-
-def conceal_headers(where: str, headers: Mapping[str, str], *, every: bool = False) -> None:
-    """Have the secrets in the values of *headers* masked as :func:`conceal` does.
-
-    They are those of headers with a telling name and those that look random, or *every* one; of
-    ``Bearer X`` that is ``X``, of basic authentication its password, of cookies the value of each.
-    *where* is the setting that holds them.
-    """
-    from appl.prompt.randomness import is_random  # few programs give headers
-
-    for name, value in headers.items():
-        for secret in _credentials(name, value):
-            looks = len(secret) >= _RANDOM and is_random(secret) and name.lower() not in _NUMBERS
-            if every or is_likely(name) or looks:
-                conceal(f"{where}.{name}", secret)
-
-
-_RANDOM = 15
-"""Characters of a value that is known by its randomness, at least."""
-_NUMBERS = frozenset(["openai-organization", "openai-project", "traceparent", "x-request-id"])
-"""Headers with numbers that are no secrets."""
-_WITH_SCHEME = re.compile(r"(bearer|basic|token|apikey|api-key|key)\s+(\S.*)", re.I)
-
-
-def _credentials(name: str, value: str) -> list[str]:
-    """The parts of a header's value that may be secrets."""
-    if "cookie" in name.lower():
-        return [pair.partition("=")[2].strip() for pair in value.split(";")]
-    match = _WITH_SCHEME.fullmatch(value.strip())
-    if match is None:
-        return [value]
-    if match[1].lower() == "basic":
-        with contextlib.suppress(ValueError):
-            plain = base64.b64decode(match[2], validate=True).decode()
-            return [match[2], plain.partition(":")[2]]
-    return [match[2]]
 
 
 def of_environment() -> list[str]:

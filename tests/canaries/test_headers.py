@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from appl.prompt.secret import CONCEALED, conceal_headers
+from appl.prompt.secret import CONCEALED
+from appl.prompt.secret_headers import conceal_headers
 from appl.testing.faults import Fault
 from tests.wire.servers import FaultServer
 

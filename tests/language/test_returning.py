@@ -17,7 +17,7 @@ import pytest
 import appl
 from appl import Future, Generation, Text, gen, ppl
 from appl.backend import Request
-from appl.errors import advice
+from appl.base.corrections import advice
 from appl.testing import Held, Scripted, Seeded, running
 
 if TYPE_CHECKING:

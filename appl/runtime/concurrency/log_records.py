@@ -15,7 +15,6 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from appl.errors import note_advice
 from appl.runtime.concurrency.fiber import in_coroutine
 from appl.runtime.concurrency.future import result_of
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -40,7 +39,9 @@ def _record(
         _finish(message)
         _finish(args)
     if rest and isinstance(rest[0], tuple) and isinstance(rest[0][1], Exception):
-        note_advice(rest[0][1])  # a server logs the errors of its requests
+        from appl.base.corrections import note_advice  # a server logs the errors of its requests
+
+        note_advice(rest[0][1])
     return _factory(name, level, file, line, message, args, *rest, **more)
 
 

@@ -20,8 +20,8 @@ from contextvars import Context
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
-from appl.backend.check import ANSWER_BYTES, read_json
 from appl.backend.http import ERROR_BYTES, errors_of_http, excerpt, not_json, too_long, unreachable
+from appl.base.bounded_json import ANSWER_BYTES, read_json
 from appl.base.threads import lasting_loops
 from appl.errors import (
     BackendError,
@@ -30,7 +30,7 @@ from appl.errors import (
     ConfigError,
     MalformedResponse,
 )
-from appl.prompt.secret import conceal_headers
+from appl.prompt.secret_headers import conceal_headers
 from appl_backends.http.connection import Answer, Broken, Connection, NotHttp, TooLong
 from appl_backends.http.route import Route, bracketed, route_to
 
