@@ -137,13 +137,9 @@ LISTED = {
     "appl/runtime/answers/shape.py": {"_as_text json": "object_of has read it before"},
     "appl/runtime/concurrency/clock.py": {"seconds float": NUMBER},
     "appl/runtime/concurrency/effort.py": {"_waits int": "the names of threads in /proc are numbers"},
-    "appl/runtime/tools/asking.py": {"_is_first literal": SOURCE},
-    "appl/runtime/concurrency/blocking_lines.py": {"lock_at literal": SOURCE, "advice_for literal": SOURCE},
     "appl/runtime/observe.py": {"_moment stamp": HERE},
-    "appl/runtime/prompts/refusal.py": {"_condition literal": SOURCE},
     "appl/runtime/prompts/rendering.py": {"Holes.rendered json": OWN},
     "appl/runtime/reporter.py": {"printable decode": ENCODED},
-    "appl/runtime/returning.py": {"_words literal": SOURCE},
     "appl/runtime/tools/plaindata.py": {
         "decode json": SAYS, "_untagged base64": HERE, "_untagged int": HERE, "_tagged decode": ENCODED,
         "_tagged int": NUMBER, "_tagged float": NUMBER,

@@ -13,6 +13,7 @@ import typing
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
 from typing import Any
 
+from appl.compiler.trees import expression_tree
 from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.future_takers import PLAIN
@@ -85,7 +86,7 @@ def _keeps(hint: object, inside: bool = False) -> bool:
 def _words(text: str) -> Iterator[str]:
     """The names in an annotation."""
     try:
-        tree = ast.parse(text, mode="eval")
+        tree = expression_tree(text)
     except SyntaxError:
         return
     for node in ast.walk(tree):

@@ -14,6 +14,8 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
+from appl.compiler.trees import expression_tree, module_tree
+
 
 def warning(user: FrameType, seconds: float, others: int) -> str:
     """The warning that the line of *user* has blocked its thread, with the line to write instead.
@@ -41,7 +43,7 @@ def lock_at(frame: FrameType) -> tuple[str, Any]:
     """The lock of ``threading`` that the line of *frame* takes, after its source; empty if none."""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_globals).strip()
     with contextlib.suppress(SyntaxError, ValueError):
-        for node in ast.walk(ast.parse(f"{line} pass" if line.endswith(":") else line)):
+        for node in ast.walk(module_tree(f"{line} pass" if line.endswith(":") else line, "<line>")):
             expression = None
             if isinstance(node, ast.withitem):
                 expression = node.context_expr
@@ -79,7 +81,7 @@ def advice_for(text: str) -> str:
     """The line to write in place of the call *text*."""
     f, arguments = "f", "..."
     with contextlib.suppress(SyntaxError, ValueError):
-        call = ast.parse(text, mode="eval").body
+        call = expression_tree(text)
         if isinstance(call, ast.Call):
             f = ast.unparse(call.func)
             arguments = ast.unparse(call).removeprefix(f)[1:-1]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
 
+from appl.compiler.trees import expression_tree
 from appl.errors import PromptTypeError
 from appl.prompt.formatting import textless
 from appl.runtime.prompts.roles import Spoken
@@ -104,7 +105,7 @@ def _error(what: str, statement: _Statement | None, correction: str) -> PromptTy
 def _condition(value: object, written: str) -> str:
     """Advice for ``flag and "text"``, whose value is the flag where that is false."""
     try:
-        node = ast.parse(written.strip(), mode="eval").body
+        node = expression_tree(written.strip())
     except SyntaxError:
         return ""
     if value or not isinstance(node, ast.BoolOp) or not isinstance(node.op, ast.And):

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from weakref import WeakKeyDictionary
 
+from appl.compiler.trees import module_tree
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
 
@@ -51,7 +52,7 @@ def _is_first(frame: FrameType) -> bool:
     """True if the function of *frame* has called nothing of effect before its present call."""
     try:
         lines, first = inspect.getsourcelines(frame.f_code)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
+        tree = module_tree(textwrap.dedent("".join(lines)), "<function>")
     except (OSError, TypeError, SyntaxError):
         return False
     place = list(frame.f_code.co_positions())[frame.f_lasti // 2]
