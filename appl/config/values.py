@@ -108,7 +108,7 @@ class Config:
     durability: str = _key(
         one_of("process", "system", "strict"),
         "system",
-        "the crash that a trace survives: process, system or strict",
+        "which crashes a trace survives: process, system or strict",
     )
     on_trace_error: str = _key(
         one_of("stop", "warn"), "stop", "reaction when a trace cannot be written: stop or warn"
