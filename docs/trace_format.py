@@ -31,15 +31,15 @@ def _lines() -> Iterator[str]:
     for tag, kind in table.KINDS.items():
         yield f"| `{tag}` | {_about(kind)} | {', '.join(_fields(kind))} |"
     yield (
-        f"| `{table.MASKED}` | A record from which secrets were taken out. | "
+        f"| `{table.MASKED}` | A record from which secrets were removed. | "
         "`names`: array of texts, `record`: record |"
     )
     yield (
-        f"| `{table.SEALED}` | A record of a private trace, and what is shown in its place. | "
+        f"| `{table.SEALED}` | A record of a private trace, and what is shown instead. | "
         "`sealed`: bytes, `names`: array of texts, `shown`: record |"
     )
     yield ""
-    yield "A private trace (`privacy`) shows less. All fields stay as they are but for these:"
+    yield "A private trace (`privacy`) shows less. All fields stay unchanged except these:"
     yield ""
     yield "| in a private trace | fields |"
     yield "|---|---|"

@@ -49,10 +49,10 @@ TABLES: dict[str, dict[str, Key]] = {
     for table, keys in {
         "limits": (
             Key("concurrency", count, None, "most calls at once"),
-            Key("requests", count, None, "most requests begun in a period"),
+            Key("requests", count, None, "most requests started in a period"),
             Key("period", positive, 60.0, "length of that period in seconds"),
-            Key("requests_per_minute", count, None, "most requests begun in a minute"),
-            Key("tokens_per_minute", count, None, "most tokens asked for in a minute"),
+            Key("requests_per_minute", count, None, "most requests started in a minute"),
+            Key("tokens_per_minute", count, None, "most tokens requested in a minute"),
         ),
         "budget": (
             Key("cost", number, None, "most that a run may cost, in the currency of the prices"),
@@ -60,29 +60,29 @@ TABLES: dict[str, dict[str, Key]] = {
             Key("calls", count, None, "most requests that a run may send"),
         ),
         "retries": (
-            Key("attempts", count, 3, "how often a call is tried; 1 for never again"),
-            Key("base", number, 0.5, "longest time before the second attempt, in seconds"),
-            Key("cap", number, 30.0, "longest time before a later one, in seconds"),
-            Key("share", number, 0.2, "retries per new call, of all calls together"),
-            Key("spare", count, 10, "retries beyond that share"),
+            Key("attempts", count, 3, "most attempts of a call; 1 means no retries"),
+            Key("base", number, 0.5, "longest backoff before the second attempt, in seconds"),
+            Key("cap", number, 30.0, "longest backoff before later attempts, in seconds"),
+            Key("share", number, 0.2, "retries per new call, over all calls"),
+            Key("spare", count, 10, "retries allowed beyond that share"),
             Key("patience", number, 60.0, "seconds that a call waits for a busy or dead backend"),
         ),
         "deadlines": (
-            Key("first_token", positive, None, "seconds from asking to the first token"),
-            Key("between_tokens", positive, None, "seconds from one token to the next"),
-            Key("total", positive, None, "seconds for a call with all its attempts"),
+            Key("first_token", positive, None, "timeout until the first token, in seconds"),
+            Key("between_tokens", positive, None, "timeout from one token to the next, in seconds"),
+            Key("total", positive, None, "timeout of a call with all its attempts, in seconds"),
         ),
         "schedule": (
-            Key("order", _order, None, "which ready call goes first: program or fifo"),
+            Key("order", _order, None, "order in which ready calls are sent: program or fifo"),
             Key(
                 "warm",
                 _warm,
                 None,
-                "whether the server's prefix cache decides what goes first: on, off or always",
+                "whether calls are ordered for the server's prefix cache: on, off or always",
             ),
             Key("slow_start", switch, False, "whether a run begins with few calls at once"),
             Key("adaptive", switch, True, "whether a busy backend gets fewer calls at once"),
-            Key("circuit", switch, True, "whether one call alone looks if a dead backend is back"),
+            Key("circuit", switch, True, "whether a single call tests if a dead backend is back"),
         ),
     }.items()
 }

@@ -87,73 +87,71 @@ class Config:
 
     model: str | None = _key(text, None, "the model within the backend, or 'backend/model'")
     backend: str | None = _key(
-        text, None, "who answers: an installed backend, or 'module:attribute'"
+        text, None, "the backend that answers: an installed one, or 'module:attribute'"
     )
-    temperature: float | None = _key(number, None, "sampling temperature where gen() gives none")
-    max_tokens: int | None = _key(count, None, "longest answer where gen() gives none")
-    top_p: float | None = _key(fraction, None, "top-p sampling where gen() gives none, from 0 to 1")
+    temperature: float | None = _key(number, None, "sampling temperature, if gen() sets none")
+    max_tokens: int | None = _key(count, None, "most tokens in an answer, if gen() sets no limit")
+    top_p: float | None = _key(fraction, None, "top-p sampling, from 0 to 1, if gen() sets none")
     stop: tuple[str, ...] | None = _key(
-        texts, None, "text, or texts, before which answers end where gen() gives none"
+        texts, None, "text, or list of texts, that ends an answer, if gen() sets none"
     )
     backend_options: Mapping[str, object] | None = _key(
-        options, None, "other options of the backend where gen() gives none"
+        options, None, "other options of the backend, if gen() sets none"
     )
-    seed: int | None = _key(whole, None, "seed of the run; without one it is drawn and recorded")
-    concurrency: int | None = _key(count, None, "most calls at once; without one the backend says")
+    seed: int | None = _key(whole, None, "seed of the run; by default it is drawn and recorded")
+    concurrency: int | None = _key(count, None, "most calls at once; by default the backend's own")
     trace: bool = _key(switch, True, "whether runs are recorded")
     home: Path = _key(  # noqa: RUF009 - it makes a field
-        path, Path(".appl"), "folder that holds the recorded runs"
+        path, Path(".appl"), "folder of the recorded runs"
     )
     durability: str = _key(
         one_of("process", "system", "strict"),
         "system",
-        "what a trace survives: process, system or strict",
+        "which crashes a trace survives: process, system or strict",
     )
     on_trace_error: str = _key(
-        one_of("stop", "warn"), "stop", "when a trace cannot be written: stop or warn"
+        one_of("stop", "warn"), "stop", "reaction when a trace cannot be written: stop or warn"
     )
     privacy: str = _key(
         one_of("full", "redacted", "digests"),
         "full",
-        "what a trace holds of texts: full, redacted or digests",
+        "how a trace stores texts: full, redacted or digests",
     )
     mask_shapes: bool = _key(
-        switch, True, "whether what looks like a key is masked in traces, besides known secrets"
+        switch, True, "whether traces mask text that looks like a key, besides known secrets"
     )
     arguments: bool = _key(
         switch, True, "whether traces show arguments and results of functions, shortened"
     )
     redact: str | None = _key(
-        text, None, "'module:function' that a message passes before it is stored"
+        text, None, "'module:function' that each message passes before it is stored"
     )
     otel: str | None = _key(
-        url, None, "where spans of runs are sent as they end: an OTLP/HTTP endpoint"
+        url, None, "OTLP/HTTP endpoint that gets the spans of each run at its end"
     )
-    keep_age: str | None = _key(length, None, "how old runs may get before gc removes them, as 30d")
-    keep_runs: int | None = _key(whole, None, "how many runs gc leaves")
-    keep_size: str | None = _key(
-        size, None, "how much all runs may take before gc removes some, as 2GB"
-    )
-    keep_failed: bool = _key(switch, False, "whether gc leaves runs that failed or crashed")
+    keep_age: str | None = _key(length, None, "age at which gc removes runs, as 30d")
+    keep_runs: int | None = _key(whole, None, "how many runs gc keeps")
+    keep_size: str | None = _key(size, None, "size of all runs above which gc removes some, as 2GB")
+    keep_failed: bool = _key(switch, False, "whether gc keeps runs that failed or crashed")
     gc: bool = _key(switch, False, "whether gc runs at the end of each recorded run")
-    ctl: bool = _key(switch, True, "whether `appl ctl` reaches recorded runs while they go on")
+    ctl: bool = _key(switch, True, "whether `appl ctl` reaches recorded runs while they are live")
     resume: bool | str = _key(
         switch_or_name,
         True,
-        "whether `appl run` goes on with its last run if that was broken off; of a script: RUN",
+        "whether `appl run` resumes its last run if that was interrupted; for a script: RUN",
     )
     longest_wait: float = _key(
         number,
         3600.0,
-        "seconds that a process sits through a sleep; a run that sleeps longer ends as waiting",
+        "longest sleep of a live process, in seconds; a run that sleeps longer ends as waiting",
     )
     batch: bool | str = _key(
         switch_or_length,
         False,
-        "whether calls that can wait go out in batches, for half the price; a time, as 6h: and "
-        "those that are not answered by then, at once",
+        "whether calls that can wait are sent in batches, for half the price; with a time, as 6h, "
+        "calls that have no answer by then are sent individually",
     )
-    stream: bool = _key(switch, False, "whether answers are shown on stderr while they are made")
+    stream: bool = _key(switch, False, "whether answers are shown on stderr as they arrive")
     models: Mapping[str, Alias] = field(default_factory=dict)
     schedule: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     backends: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

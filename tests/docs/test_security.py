@@ -59,7 +59,7 @@ HELD = {
         "A trace holds prompts and": OWN,
         "[Secrets] are masked: values of": "canaries/test_names.py::test_no_secret_passes_in_any_encoding",
         "Unknown secrets are masked if": "canaries/test_published.py::test_of_the_published_shapes_95_in_100_are_masked",
-        "Not masked are: secrets of": "docs/test_security.py::test_what_is_not_masked_is_said",
+        "These are not masked: secrets of": "docs/test_security.py::test_what_is_not_masked_is_said",
         "A known secret is not": "docs/test_security.py::test_where_a_known_secret_is_not_found_is_said",
         "Prompts are identified by digests": "canaries/test_shapes.py::test_a_run_with_a_key_in_its_prompt_is_read_without_it_and_replayed",
         "Exports, `appl ctl`, messages and": "canaries/test_places.py::test_no_secret_is_in_a_run_and_in_what_is_made_of_it",

@@ -27,16 +27,16 @@ class Content(Enum):
     DETAILS = "name and arguments of calls are replaced; an unknown detail is refused"
     ERROR = "its message and arguments are replaced; an unknown fact is refused"
     ANSWER = "texts, arguments and reasoning are replaced, tokens and scores left out"
-    RESULT = "an error as that of a call; the message is a record of its own"
+    RESULT = "an error is treated as that of a call; the message is a separate record"
     ABOUT = "stays, but ids of tokens are left out; an unknown fact is refused"
-    OBSERVED = "a number, a truth value and nil stay; all else is left out"
-    OPTIONS = "parameters that are numbers stay; of the others only the names"
-    WORD = "stays where it is a plain name"
+    OBSERVED = "numbers, booleans and nil stay; all other values are left out"
+    OPTIONS = "numeric parameters stay; only the names of the others stay"
+    WORD = "stays if it is a plain name"
     DIGEST = "its HMAC under the run key"
     PIECE = "sealed or left out"
     BYTES = "emptied"
     OMITTED = "left out"
-    ORIGINS = "left out: it says only where a text comes from"
+    ORIGINS = "left out: it only says where a text comes from"
 
 
 Map = dict[str, object]
@@ -63,7 +63,7 @@ class HeaderRecord(NamedTuple):
 
 
 class ProcessRecord(NamedTuple):
-    """A process begins to write. Ids of records begin anew, and times count from its clock."""
+    """A process begins to write. Record ids start again, and times count from its clock."""
 
     tag: Literal["I"]
     number: Count
@@ -94,8 +94,8 @@ class LineRecord(NamedTuple):
 class ScopeRecord(NamedTuple):
     """A function, map item or task begins. Its address is that of ``parent`` and then ``leaf``.
 
-    ``metadata`` is the user's, and an empty map where there is none before ``arguments``, which
-    show what a function was called with.
+    ``metadata`` is the user's; it is an empty map if ``arguments`` follow and the user set none.
+    ``arguments`` show the arguments of a function.
     """
 
     tag: Literal["X"]
@@ -111,10 +111,10 @@ class ScopeRecord(NamedTuple):
 
 
 class ReturnRecord(NamedTuple):
-    """A function returned the answer of ``call``, or what ``value`` shows; or it raised ``error``.
+    """A function returned the answer of ``call`` or the value in ``value``, or raised ``error``.
 
-    Written where arguments are recorded, but not of a function that returned the answer of the
-    ``gen`` that it called last. An ``error`` has the beginning of its message.
+    Written if arguments are recorded, except for a function that returned the answer of its last
+    ``gen``. The message of an ``error`` is shortened.
     """
 
     tag: Literal["Y"]
@@ -126,7 +126,7 @@ class ReturnRecord(NamedTuple):
 
 
 class PieceRecord(NamedTuple):
-    """A piece of a long text, which is put together from all pieces with its id."""
+    """A piece of a long text. The text consists of all pieces with this id."""
 
     tag: Literal["B"]
     id: Id
@@ -147,7 +147,7 @@ class MediumRecord(NamedTuple):
 
 
 class MessageRecord(NamedTuple):
-    """A message. The content of the assistant's may be the id of a call: it is its answer again."""
+    """A message. A call id as the content of an assistant message stands for that call's answer."""
 
     tag: Literal["M"]
     id: Id
@@ -157,7 +157,7 @@ class MessageRecord(NamedTuple):
 
 
 class LongerRecord(NamedTuple):
-    """A message that is another one, ``message``, with ``text`` at its end."""
+    """A message that consists of another one, ``message``, and then ``text``."""
 
     tag: Literal["L"]
     id: Id
@@ -167,7 +167,7 @@ class LongerRecord(NamedTuple):
 
 
 class PromptRecord(NamedTuple):
-    """A prompt: the prompt ``parent``, and a message after it. ``digest`` covers both."""
+    """A prompt: the prompt ``parent`` and one more message. ``digest`` covers both."""
 
     tag: Literal["N"]
     id: Id
@@ -210,7 +210,7 @@ class StartRecord(NamedTuple):
 
 
 class DispatchRecord(NamedTuple):
-    """An attempt of a call is sent. ``waited`` are microseconds by reason."""
+    """An attempt of a call is sent. ``waited`` has the waiting time by reason, in microseconds."""
 
     tag: Literal["D"]
     call: Reference
@@ -220,7 +220,7 @@ class DispatchRecord(NamedTuple):
 
 
 class RetryRecord(NamedTuple):
-    """An attempt failed, and another one follows after ``wait`` microseconds at least."""
+    """An attempt failed. The next one follows after at least ``wait`` microseconds."""
 
     tag: Literal["A"]
     call: Reference
@@ -231,7 +231,7 @@ class RetryRecord(NamedTuple):
 
 
 class ChunksRecord(NamedTuple):
-    """So many chunks of a stream have reached the program."""
+    """``chunks`` is the number of chunks of a stream that have reached the program."""
 
     tag: Literal["C"]
     call: Reference
@@ -253,7 +253,7 @@ class EndRecord(NamedTuple):
 
 
 class DeliveryRecord(NamedTuple):
-    """The outcome of a call, or of a tool's call, is delivered to the program."""
+    """The outcome of a call or of a tool call is delivered to the program."""
 
     tag: Literal["V"]
     call: Reference
@@ -276,7 +276,7 @@ class ToolStartRecord(NamedTuple):
 
 
 class ToolEndRecord(NamedTuple):
-    """A tool's call ended. ``value`` is the id of a message if ``status`` is 0, else an error."""
+    """A tool call ended. ``value`` is the id of a message if ``status`` is 0, else an error."""
 
     tag: Literal["R"]
     call: Reference
@@ -286,11 +286,11 @@ class ToolEndRecord(NamedTuple):
 
 
 class FailureRecord(NamedTuple):
-    """An answer was refused by its type for the last time, or an item raised (``kind``).
+    """The last attempt at a typed answer did not fit its type, or an item raised (``kind``).
 
     An item is one of ``map`` or ``as_completed``, or a function that ``call`` started. ``of`` is
-    the address of the first call that asked for the answer, or of the first item beside this one.
-    They are so many ``items``; 0 where not all of them run, or nobody knows.
+    the address of the first call for the answer, or of the first item in the same group.
+    ``items`` is the size of the group; 0 if not all of its items run, or if it is unknown.
     """
 
     tag: Literal["J"]
@@ -303,7 +303,7 @@ class FailureRecord(NamedTuple):
 
 
 class ObservationRecord(NamedTuple):
-    """A program saw something of the outside world: ``kind`` says what."""
+    """A program read something from outside, such as a time or a file: ``kind`` says what."""
 
     tag: Literal["O"]
     address: Address
@@ -314,7 +314,7 @@ class ObservationRecord(NamedTuple):
 
 
 class BatchRecord(NamedTuple):
-    """A batch of ``calls`` at a provider reached a state; ``facts`` say under which name it has it.
+    """A batch of ``calls`` at a provider reached a state; ``facts`` have its name there.
 
     ``state`` is ``gathered``, ``sending``, ``sent``, ``refused``, ``ended`` or ``removed``.
     """
@@ -330,7 +330,7 @@ class BatchRecord(NamedTuple):
 
 
 class WarningRecord(NamedTuple):
-    """The run warns of something at an address."""
+    """A warning of the run, at an address."""
 
     tag: Literal["W"]
     address: Address
@@ -342,7 +342,7 @@ class CloseRecord(NamedTuple):
     """The run ends. ``reason`` is ``finished``, ``failed``, ``cancelled`` or another word.
 
     ``totals`` are the sums over all calls. ``sums`` has them by model, and the time that the calls
-    took: a list of runs reads these two, and not the whole file.
+    took: a list of runs reads only these two fields.
     """
 
     tag: Literal["Z"]
