@@ -91,6 +91,20 @@ def test_a_run_is_opened_and_the_way_back_keeps_the_search(
     arrive(page, f"{ROWS}.length == 12")
 
 
+def test_the_run_that_is_chosen_stays_so_when_the_list_is_drawn_anew(
+    tmp_path: Path, listed: Listed, show: Show
+) -> None:
+    runs = many_runs(tmp_path, 12)
+    page = show(listed(tmp_path).url)
+    page.until(f"{READ} && {ROWS}.length == 12")
+    page.press("j", "j")
+    assert page.js("document.activeElement.title") == runs[10]
+    with running(Fake(lambda request: "x")), appl.record(tmp_path / "runs" / "new.trace"):
+        str(gen(messages="one more"))
+    page.until(f"{ROWS}.length == 13")
+    assert page.js("document.activeElement.title") == runs[10]
+
+
 def test_scores_of_an_evaluation_are_shown_over_its_runs(
     tmp_path: Path, listed: Listed, show: Show
 ) -> None:

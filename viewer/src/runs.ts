@@ -188,7 +188,7 @@ export class Runs {
   // -- drawing
 
   private draw(): void {
-    const focused = (document.activeElement as HTMLElement | null)?.dataset["order"];
+    const focused = this.nameOf(document.activeElement);
     const chosen = this.chosen();
     const of = chosen.length < this.runs.length ? ` of ${count(this.runs.length)}` : "";
     const where = this.home ? ` in ${visible(this.home)}` : "";
@@ -199,7 +199,13 @@ export class Runs {
     this.drawDays(chosen);
     this.drawScores(chosen);
     this.drawTable(chosen);
-    if (focused) this.table.querySelector<HTMLElement>(`button[data-order="${focused}"]`)?.focus();
+    if (focused) [...this.table.querySelectorAll<HTMLElement>("a, button")].find((each) => this.nameOf(each) === focused)?.focus();
+  }
+
+  /** What tells a link or a button of the table from the others, also when it is drawn anew. */
+  private nameOf(element: Element | null): string {
+    if (!(element instanceof HTMLElement) || !this.table.contains(element)) return "";
+    return element.dataset["order"] ?? element.title;
   }
 
   private drawChoices(): void {
