@@ -294,7 +294,7 @@ def test_arguments_that_the_audited_program_does_not_take_are_wrong_usage(projec
 
 def test_settings_with_few_values_name_them(project: Project) -> None:
     told = " ".join(project.appl("run", "--help").out.split())
-    assert "what a trace holds of texts: full, redacted or digests" in told
+    assert "how a trace stores texts: full, redacted or digests" in told
 
 
 def test_every_command_says_what_run_means(project: Project) -> None:
