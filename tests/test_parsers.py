@@ -67,9 +67,8 @@ NUMERIC = (
 
 LISTED = {
     "appl/backend/check.py": {
-        "number_in float": NUMBER, "count_of int": NUMBER,
+        "_whole float": "it has digits", "number_in float": NUMBER, "count_of int": NUMBER,
     },
-    "appl/base/bounded_json.py": {"_whole float": "it has digits"},
     "appl/backend/http.py": dict.fromkeys(
         ["retry_after float", "_moment float", "_duration float", "_in_body float", "_status_in int"],
         "a pattern has let only digits and a point through",

@@ -17,7 +17,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from appl.base.bounded_json import ANSWER_BYTES, read_json
+from appl.backend.check import ANSWER_BYTES, read_json
 from appl.errors import (
     AuthenticationFailed,
     BackendBusy,

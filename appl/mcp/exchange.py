@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any
 
-from appl.base.bounded_json import PARTS
+from appl.backend.check import PARTS
 
 MESSAGE_BYTES = 16 << 20
 """The largest number of bytes of one message of a server."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from appl.backend import Request, Response
-from appl.base.bounded_json import read_json
+from appl.backend.check import read_json
 
 MOST_BYTES = 1 << 30
 """The most bytes of a file of outcomes."""

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
+from appl.backend.check import ANSWER_BYTES, read_json
 from appl.backend.http import (
     ERROR_BYTES,
     STREAM_BYTES,
@@ -23,7 +24,6 @@ from appl.backend.http import (
     redirected,
     too_long,
 )
-from appl.base.bounded_json import ANSWER_BYTES, read_json
 from appl.errors import BackendError, MalformedResponse
 from appl_backends.http.events import EventParser
 from appl_backends.sensible import sensible

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 from appl.backend import Emit, Profile, Request, Response, Sampling, check_media
+from appl.backend.check import read_json
 from appl.backend.http import (
     ERROR_BYTES,
     check_url,
@@ -31,7 +32,6 @@ from appl.backend.http import (
 )
 from appl.backend.price import Price, millionths
 from appl.backend.price_table import row_of, seller_at
-from appl.base.bounded_json import read_json
 from appl.base.extras import needed_by_backend
 from appl.errors import (
     BackendError,

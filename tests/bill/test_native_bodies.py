@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from appl.backend import Emit, Request, Response
-from appl.base.bounded_json import read_json
+from appl.backend.check import read_json
 from appl.testing import Policy, Run
 from appl_backends.anthropic.body import body_of as message_body
 from appl_backends.openai.responses.body import body_of as response_body

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from appl.backend import Emit, Request, Response, Sample, Usage
-from appl.base.bounded_json import read_json
+from appl.backend.check import read_json
 from appl.runtime.scheduling import CacheMemory, CallQueue, ReuseOrder
 from appl.testing import Policy, Run, VirtualClock
 from appl.testing.radix import RadixServer

@@ -147,7 +147,7 @@ CONTROLS = {
         f"{SEAM}[text]",
     ),
     "JSON of any depth": Control(
-        "appl/base/bounded_json.py",
+        "appl/backend/check.py",
         "    except (ValueError, RecursionError) as error:",
         "    except ValueError as error:",
         f"{HOSTILE}::test_an_answer_that_is_nested_deeply_is_malformed",

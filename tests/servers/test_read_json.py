@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from appl.base.bounded_json import LEVELS, read_json
+from appl.backend.check import LEVELS, read_json
 
 ONES = "1" * 5000
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Backend, Emit, Profile, Request, Response
-from appl.base.bounded_json import read_json
+from appl.backend.check import read_json
 from appl.errors import Awaited, BackendBusy, BackendError, BackendRefused
 from appl.parts.batching.gathering import Gathering
 from appl.parts.batching.provider import BatchProvider

@@ -15,7 +15,7 @@ from functools import lru_cache
 from json import JSONDecoder
 from typing import Any, Final
 
-from appl.base.bounded_json import LEVELS, is_deep
+from appl.backend.check import LEVELS, is_deep
 from appl.runtime.answers.shape import ByType, Shape
 
 _decoder = JSONDecoder()

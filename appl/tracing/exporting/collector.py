@@ -19,8 +19,8 @@ from http.client import HTTPException
 from typing import IO
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from appl.backend.check import read_json
 from appl.backend.http import ERROR_BYTES, excerpt, message_in_body, redirection, retry_after
-from appl.base.bounded_json import read_json
 from appl.base.extras import advice
 from appl.errors import ConfigError
 from appl.tracing.exporting.otlp import RequestEncoder

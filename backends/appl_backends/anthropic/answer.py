@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from appl.backend import Chunk, Emit, Response
-from appl.backend.check import MOST, TEXT
+from appl.backend.check import MOST, TEXT, read_json
 from appl.backend.http import is_error, too_long
-from appl.base.bounded_json import read_json
 from appl.errors import BackendError, MalformedResponse
 from appl.prompt import ProviderFields, ToolCall
 from appl_backends.anthropic.body import Body, prefix_of

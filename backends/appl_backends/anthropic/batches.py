@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import quote
 
 from appl.backend import Request, Response
+from appl.backend.check import read_json
 from appl.backend.http import errors_of_http
-from appl.base.bounded_json import read_json
 from appl.errors import MalformedResponse
 from appl.parts.batching.provider import BatchItem, BatchStatus, Found, Intent, Outcome
 from appl_backends.anthropic.answer import BlocksReader

@@ -20,8 +20,8 @@ from contextvars import Context
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
+from appl.backend.check import ANSWER_BYTES, read_json
 from appl.backend.http import ERROR_BYTES, errors_of_http, excerpt, not_json, too_long, unreachable
-from appl.base.bounded_json import ANSWER_BYTES, read_json
 from appl.base.threads import lasting_loops
 from appl.errors import (
     BackendError,

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 
 import httptools
 
+from appl.backend.check import ANSWER_BYTES
 from appl.backend.http import ERROR_BYTES
-from appl.base.bounded_json import ANSWER_BYTES
 
 HEAD_BYTES = 1 << 16
 """The most bytes that the head of an answer may have."""

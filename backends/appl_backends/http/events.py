@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator
 
-from appl.backend.check import TEXT
+from appl.backend.check import ANSWER_BYTES, TEXT
 from appl.backend.http import too_long
-from appl.base.bounded_json import ANSWER_BYTES
 
 Event = tuple[str, str]
 """The type of an event, empty if it has none, and its data."""

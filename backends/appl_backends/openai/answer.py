@@ -16,10 +16,17 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from appl.backend import Request, Response, Sample, Sampling, TokenLogprob, Usage
-from appl.backend.check import MOST, WrongField, checked, count_of, number_in, text_in
+from appl.backend.check import (
+    MOST,
+    WrongField,
+    checked,
+    count_of,
+    number_in,
+    read_json,
+    text_in,
+)
 from appl.backend.http import error_of_payload, excerpt, is_error, not_json
 from appl.backend.price import millionths
-from appl.base.bounded_json import read_json
 from appl.errors import BackendError, BackendRefused, BackendUnavailable, MalformedResponse
 from appl.prompt import ProviderFields, ToolCall
 from appl_backends.openai.calls import CALL_FIELDS, FUNCTION_FIELDS, calls_of, is_empty

@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import quote
 
 from appl.backend import Request, Response
+from appl.backend.check import read_json
 from appl.backend.http import error_of_payload, errors_of_http
-from appl.base.bounded_json import read_json
 from appl.errors import BackendBusy, BackendError, BackendRefused, MalformedResponse
 from appl.parts.batching.provider import BatchItem, BatchStatus, Found, Intent, Outcome, Unanswered
 from appl_backends.batch_lines import MOST_BYTES, at_batch_price, lines_of

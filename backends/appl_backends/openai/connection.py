@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from appl.backend.check import text_in
-from appl.base.bounded_json import ANSWER_BYTES, read_json
+from appl.backend.check import ANSWER_BYTES, read_json, text_in
 from appl.base.extras import needed_by_backend
 from appl.errors import BackendUnavailable
 from appl_backends.openai.account import question_of_account

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from appl.backend import Chunk, Emit, Response
+from appl.backend.check import read_json
 from appl.backend.http import STREAM_BYTES
-from appl.base.bounded_json import read_json
 from appl_backends.http.events import Event, EventParser, begins_events, opened, whole
 from appl_backends.openai.answer import ChatReader, json_in
 

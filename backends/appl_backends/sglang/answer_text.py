@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from appl.backend import Chunk, Sample
-from appl.backend.check import TEXT, count_of
+from appl.backend.check import PARTS, TEXT, count_of
 from appl.backend.http import excerpt, too_long
-from appl.base.bounded_json import PARTS
 from appl.errors import MalformedResponse
 from appl_backends.sglang import answers
 from appl_backends.sglang.tools import CALLED, Offer

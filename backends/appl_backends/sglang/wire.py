@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from typing import Any
 from urllib.parse import urlsplit
 
+from appl.backend.check import read_json
 from appl.backend.http import (
     address,
     check_url,
@@ -20,7 +21,6 @@ from appl.backend.http import (
     is_error,
     not_json,
 )
-from appl.base.bounded_json import read_json
 from appl.errors import BackendError, BackendTimeout, ConfigError, MalformedResponse
 from appl_backends.http.client import Body, HttpClient
 from appl_backends.http.events import EventParser, opened, whole
