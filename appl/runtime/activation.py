@@ -24,6 +24,7 @@ from appl.runtime.concurrency.scopes import OWN_CODE, call_in_words
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.event import ScopeEntered, ScopeLeft
 from appl.runtime.frame import FRAME, Frame, PromptWriter, here, owed, states_of
+from appl.runtime.snapshot import arguments, snapshot
 
 if TYPE_CHECKING:
     from appl.compiler.ir import CallCounts
@@ -101,8 +102,6 @@ def _returned(frame: Frame, value: object) -> None:
     if of is not None and of == f"{frame.address}/gen.{frame.counts.get('gen', 0) - 1}":
         return
     if (watcher := frame.run.reporter.watcher) is not None:
-        from appl.runtime.snapshot import snapshot  # a run that nobody watches needs none of it
-
         shown = None if of is not None else snapshot(value)
         watcher.on_event(ScopeLeft(frame.address, of, shown, None, time.monotonic_ns()))
 
@@ -234,8 +233,6 @@ class Body:
 
     def _shown(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[str, ...]:
         """What is shown of the arguments of a call; a method's object is not."""
-        from appl.runtime.snapshot import arguments
-
         if self._names is None:
             code = getattr(getattr(self, "function", self.body), "__code__", None)
             self._names = () if code is None else code.co_varnames[: code.co_argcount]
