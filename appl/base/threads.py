@@ -43,12 +43,13 @@ def _wait_for_imports() -> None:
     more than ``_LONGEST_IMPORT_S`` is one in which a program runs: no fork waits for it again.
     """
     deadline = time.monotonic() + _LONGEST_IMPORT_S
-    imports = {""}
-    while imports and time.monotonic() < deadline:
+    while True:
         # Who waits for the interpreter gets it first. This thread then has it for a moment
         # before Python looks for others: none can begin an import between the look and the fork.
         time.sleep(0.001)
         imports = _imports_elsewhere() - _not_awaited
+        if not imports or time.monotonic() >= deadline:
+            break
     _not_awaited.update(imports)
 
 

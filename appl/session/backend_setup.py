@@ -68,7 +68,7 @@ Installed = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen backend and model; ``asked`` says that the user chose them."""
+    """A backend and a model; ``is_chosen`` if the user has chosen one of them."""
 
     backend: str
     model: str | None
