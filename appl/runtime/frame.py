@@ -162,10 +162,27 @@ class Frame(PromptWriter):
     """
 
     __slots__ = (
-        "__weakref__", "_at_end", "account", "block", "body", "call_place", "counts", "depth",
-        "end", "ended", "generations", "model", "parent", "prune_at", "regions", "run", "shares",
-        "started", "streams", "thread",
-    )  # fmt: skip
+        "__weakref__",
+        "_at_end",
+        "account",
+        "block",
+        "body",
+        "call_place",
+        "counts",
+        "depth",
+        "end",
+        "ended",
+        "generations",
+        "model",
+        "parent",
+        "prune_at",
+        "regions",
+        "run",
+        "shares",
+        "started",
+        "streams",
+        "thread",
+    )
 
     def __init__(
         self,

@@ -302,9 +302,16 @@ def ppl(
     from appl.runtime.decoration import decoration_of  # most functions have no options
 
     decoration = decoration_of(
-        ctx, compositor, model, default_return, docstring_as, parallel, auto_prime, new_ctx_func,
+        ctx,
+        compositor,
+        model,
+        default_return,
+        docstring_as,
+        parallel,
+        auto_prime,
+        new_ctx_func,
         older,
-    )  # fmt: skip
+    )
     return lambda f: _decorate(f, decoration)
 
 

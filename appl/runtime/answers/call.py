@@ -137,10 +137,28 @@ class Call(Promise):
     """
 
     __slots__ = (
-        "account", "attempts", "cache", "earlier_answer", "emit", "frame", "identity", "key",
-        "messages", "model", "n", "node", "priority", "request", "run", "sampling", "schema",
-        "source", "timeout", "tools", "worker",
-    )  # fmt: skip
+        "account",
+        "attempts",
+        "cache",
+        "earlier_answer",
+        "emit",
+        "frame",
+        "identity",
+        "key",
+        "messages",
+        "model",
+        "n",
+        "node",
+        "priority",
+        "request",
+        "run",
+        "sampling",
+        "schema",
+        "source",
+        "timeout",
+        "tools",
+        "worker",
+    )
 
     others: tuple[Spot, ...] = ()
     batches: Any = None

@@ -79,9 +79,16 @@ class TypedAnswer(MultiCall):
 
     typed = True
     __slots__ = (
-        "_asked", "_check", "_limit", "_objects", "_open", "_rounds", "_samples", "_wrapped",
+        "_asked",
+        "_check",
+        "_limit",
+        "_objects",
+        "_open",
+        "_rounds",
+        "_samples",
+        "_wrapped",
         "shape",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,

@@ -144,9 +144,21 @@ class Promise:
 
     typed: ClassVar[bool] = False
     __slots__ = (
-        "__weakref__", "address", "children", "delivered", "holder", "home", "in_loop",
-        "independent", "looked", "outcome", "overlaps", "proxy", "subscribers", "waiters",
-    )  # fmt: skip
+        "__weakref__",
+        "address",
+        "children",
+        "delivered",
+        "holder",
+        "home",
+        "in_loop",
+        "independent",
+        "looked",
+        "outcome",
+        "overlaps",
+        "proxy",
+        "subscribers",
+        "waiters",
+    )
 
     def __init__(self, address: str, home: Home | None, independent: bool = False) -> None:
         self.address, self.home = address, home
