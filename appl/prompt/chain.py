@@ -447,8 +447,11 @@ class Renderer:
         elif node.starts and not self.glued:
             self._put("\n", site)
         self._put(text, site if by is None else by)
-        # The last content is an image or a sound; an empty text after it does not count.
-        self.glued = bool(self.media) and self.media[-1][0] == self.length
+        self.glued = bool(self.media) and self._ends_in_media()
+
+    def _ends_in_media(self) -> bool:
+        """True if the last content was an image or a sound; an empty text does not count."""
+        return self.media[-1][0] == self.length
 
     def _lead(self, mark: Mark, site: Origin) -> None:
         """Writes the text in front of an item; it is indented where it begins a line."""
@@ -514,7 +517,7 @@ class Renderer:
                 self.chain, self.length = last.parent, last.size
                 self.media = list(outline.media)
                 self.provided = outline.provider_fields
-                self.glued = bool(self.media) and self.media[-1][0] == self.length
+                self.glued = bool(self.media) and self._ends_in_media()
                 if last.size > LONG:
                     self.base = last
                 else:
