@@ -63,12 +63,31 @@ def share(values: list[float], part: float) -> float | None:
     return round(sorted(values)[min(len(values) - 1, int(len(values) * part))] * 1000, 1)
 
 
+def halts(ends: list[tuple[float, float]], at_least: float = 0.05) -> list[dict[str, float]]:
+    """When streams stood still together, of gaps as times of their ends and lengths; longest first.
+
+    Those that end within 20 ms of each other are one halt.
+    """
+    found: list[dict[str, float]] = []
+    last = -1.0
+    for end, gap in sorted(each for each in ends if each[1] >= at_least):
+        if end - last > 0.02:
+            found.append({"at_s": round(end, 2), "ms": 0.0, "streams": 0})
+        found[-1]["ms"] = max(found[-1]["ms"], round(gap * 1000, 1))
+        found[-1]["streams"] += 1
+        last = end
+    return sorted(found, key=lambda each: -each["ms"])[:20]
+
+
 class Load:
     """The chats and long prompts on *backends*, for so many *seconds*."""
 
     def __init__(self, backends: list[SGLang], texts: Texts, options: argparse.Namespace) -> None:
         self.backends, self.texts, self.options = backends, texts, options
         self.gaps: list[float] = []
+        self.ends: list[tuple[float, float]] = []  # of gaps: seconds from the start, and length
+        self.asked: list[float] = []  # when long prompts were sent
+        self.began = 0.0
         self.first: list[float] = []
         self.calls: list[float] = []
         self.long: list[float] = []
@@ -102,7 +121,10 @@ class Load:
                 continue
             self.calls.append(time.perf_counter() - began)
             self.first += times[:1]
-            self.gaps += [later - earlier for earlier, later in itertools.pairwise(times)]
+            since = began - self.began
+            for earlier, later in itertools.pairwise(times):
+                self.gaps.append(later - earlier)
+                self.ends.append((since + later, later - earlier))
             self.tokens += answer.usage.completion_tokens or 0
             turn += 1
             chain = Messages(chain, Message("assistant", answer.text))
@@ -142,12 +164,14 @@ class Load:
         for number, text in enumerate(self.long_texts()):
             if time.perf_counter() >= stop:
                 break
+            self.asked.append(round(time.perf_counter() - self.began, 2))
             tasks.append(asyncio.ensure_future(one(number, text)))
             await asyncio.sleep(2)
         await asyncio.gather(*tasks)
 
     async def run(self) -> dict[str, Any]:
         dice, began = random.Random(1), time.perf_counter()
+        self.began = began
         stop = began + self.options.seconds
         chats = [self.chat(at, stop, dice) for at in range(self.options.chats)]
         await asyncio.gather(*chats, self.prompts(stop))
@@ -166,6 +190,8 @@ class Load:
             "long_first_ms": shares(self.long),
             "calls": len(self.calls),
             "long": len(self.long),
+            "halts": halts(self.ends),
+            "long_asked_s": self.asked,
             "errors": self.errors[:5],
             "failed": len(self.errors),
         }
@@ -200,9 +226,9 @@ async def measured(options: argparse.Namespace) -> dict[str, Any]:
         for each in backends:
             await each.flush_cache()
         found = await Load(backends, texts, options).run()
+        print("" if number else "not counted: ", json.dumps(found), flush=True)
         if number:
             rounds.append(found)
-            print(json.dumps(found), flush=True)
     for each in backends:
         await each.aclose()
     return {"equal": equal, "rounds": rounds}

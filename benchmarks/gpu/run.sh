@@ -65,7 +65,7 @@ ngram)
         --speculative-ngram-external-sam-budget 7 --max-running-requests 64 & second=$!
     wait $first; wait $second
     "$python" benchmarks/gpu/ngram.py "http://127.0.0.1:$one" "http://127.0.0.1:$two" --tokenizer "$model" \
-        --template plain --rounds "${PAIRS:-3}" --json "$out/gpu-ngram.json"
+        --template plain --rounds "${PAIRS:-3}" --at-once "${AT_ONCE:-8,64}" --json "$out/gpu-ngram.json"
     end "$two"
     end "$one"
     ;;

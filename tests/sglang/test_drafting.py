@@ -87,6 +87,20 @@ def test_a_call_stays_where_recorded_answers_were_unlike_those_given() -> None:
         at.answered(own(), {"text": "Foxes? They live in woods"}, speculated=False)
 
 
+@pytest.mark.parametrize("length", [1, 100])
+def test_a_text_that_the_model_writes_with_other_tokens_is_no_draft(length: int) -> None:
+    at, text = server(), "A fox is an animal." * length
+    at.encode = lambda part: [ord(letter) for letter in part]
+    draft = Draft((Sample(text, "stop"),), True, None)
+    pairs = [1000 + 30 * ord(a) + ord(b) for a, b in zip(text[::2], text[1::2], strict=False)]
+    at.answered(draft, {"text": text, "output_ids": pairs}, speculated=False)
+    assert at.likely[True].length == 1.0
+    for ids in (list(map(ord, text)), [], None, "text", 7, [[1]], ["a"]):
+        at.likely[True] = Acceptance()
+        at.answered(draft, {"text": text, "output_ids": ids}, speculated=False)
+        assert at.likely[True].length > 5
+
+
 def test_where_many_calls_are_in_flight_it_stands_aside() -> None:
     at = liked(server())
     found = []

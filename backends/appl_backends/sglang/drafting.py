@@ -36,7 +36,7 @@ _TRIED = 64
 _FORGOTTEN = 0.8
 """What an answer leaves of the weight of those before it."""
 _COMPARED = 4000
-"""The first so many characters of an answer are compared with the recorded one."""
+"""The first so many characters of a recorded answer are compared with the answer."""
 _NGRAMS = (3, 2, 1)
 """The lengths of the ends of a text that are looked up, the longest first."""
 
@@ -79,6 +79,11 @@ def steps_with(draft: Sequence[int], answer: Sequence[int], tokens: int) -> int:
         done += kept + 1
         steps += 1
     return steps
+
+
+def _ids(found: Any) -> list[int]:
+    """*found* if it is a list of token ids; an empty one otherwise."""
+    return found if type(found) is list and {int}.issuperset(map(type, found)) else []
 
 
 class Acceptance:
@@ -205,7 +210,12 @@ class DraftingServer:
                     self.shown[draft.own].add(tokens - 1, steps)
             if self.encode and not self._is_busy and draft.samples and isinstance(text, str):
                 recorded = draft.samples[min(number, len(draft.samples) - 1)].text
-                ours, theirs = (self.encode(part[:_COMPARED]) for part in (text, recorded))
+                theirs = self.encode(recorded[:_COMPARED])
+                # The server encodes the texts that it is given. A model may have written the same
+                # text with other tokens, which such a draft does not hit.
+                ours = _ids(each.get("output_ids")) or self.encode(text)
+                if len(recorded) > _COMPARED:
+                    ours = ours[: len(theirs)]
                 if len(ours) > 1:
                     steps = steps_with(theirs, ours, self.tokens)
                     self.likely[draft.own].add(len(ours) - 1, steps)
