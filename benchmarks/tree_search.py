@@ -1,21 +1,25 @@
 """Tree search on the embedded engine with a small prefix cache, by ``appl.keep`` with a share.
 
-    python benchmarks/tree_search.py [--width N] [--levels N] [--share X …] [--out FILE]
+    python benchmarks/tree_search.py [--width N] [--levels N] [--searches N] [--share X …]
 
 A search goes on with the best unfinished texts of each level: so many continuations in all, spread
 over the kept texts by their scores (as REBASE does). The score of a text is the mean
 log-probability of its tokens by the model itself, and the quality of a search is that of its best
 text at the end. The cache holds a part of what the prompts of the widest level need without share.
-Variants take turns; times are CPU seconds of the process, which computes on one thread.
+One search says little of quality: the change is the mean over all searches, with its standard
+error. Searches run in processes of their own, one to a core; times are their CPU seconds.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
+import statistics
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,7 +110,7 @@ def search(topic: str, seed: int, args: argparse.Namespace, share: float) -> Fou
             texts.append(Text(steps, total, parent.tokens + len(tokens)))
         if level + 1 < args.levels:
             texts = appl.keep(
-                texts, [text.score for text in texts], args.width,
+                texts, [text.score for text in texts], args.kept or args.width,
                 share=share, cover=args.cover, path=lambda text: text.steps,
             )  # fmt: skip
     return Found(max(text.score for text in texts), distinct, widest)
@@ -118,7 +122,7 @@ class Sums(NamedTuple):
     seconds: float
     computed: int
     cached: int
-    scores: list[float]
+    score: float
     distinct: int
     decoded: int
 
@@ -131,7 +135,7 @@ def run(args: argparse.Namespace, share: float, cache: int, topic: str, seed: in
     report = backend.cache_report()
     prompt, cached = report["prompt_tokens"], report["cached_tokens"]
     seconds, decoded = time.process_time() - began, report["decoded_tokens"]
-    return Sums(seconds, prompt - cached, cached, [found.score], found.distinct, decoded)
+    return Sums(seconds, prompt - cached, cached, found.score, found.distinct, decoded)
 
 
 def need(args: argparse.Namespace) -> int:
@@ -148,36 +152,49 @@ def main() -> None:
     parser.add_argument("--levels", type=int, default=16)
     parser.add_argument("--length", type=int, default=16)
     parser.add_argument("--room", type=float, default=0.25)
-    parser.add_argument("--topics", type=int, default=len(TOPICS))
+    parser.add_argument("--searches", type=int, default=len(TOPICS))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
     parser.add_argument("--share", type=float, nargs="*", default=[0.0, 1.0, 1.5, 2.0])
     parser.add_argument("--cover", type=float, default=1.0)
+    parser.add_argument("--kept", type=int, help="texts that are gone on with at most; the width")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     whole = need(args)
     cache = int(whole * args.room)
     lines = [
         f"$ python {' '.join(sys.argv)}",
-        f"width {args.width}, {args.levels} levels of {args.length} tokens, {args.topics} "
+        f"width {args.width}, {args.levels} levels of {args.length} tokens, {args.searches} "
         f"searches; the widest level without share needs {whole} tokens, the cache holds {cache}",
         f"{'share':>6} {'seconds':>8} {'times':>6} {'computed':>9} {'cached':>8} {'decoded':>8}"
-        f" {'gone on':>8} {'quality':>8} {'change':>7}",
+        f" {'gone on':>8} {'quality':>8} {'change':>7} {'error':>6}",
     ]
-    sums: dict[float, list[Sums]] = {share: [] for share in args.share}
-    for number, topic in enumerate(TOPICS[: args.topics]):
-        for share in args.share:
-            sums[share].append(run(args, share, cache, topic, number))
-            print(topic, share, sums[share][-1], file=sys.stderr, flush=True)
-    base: tuple[float, float] | None = None
+    with ProcessPoolExecutor(args.jobs) as pool:
+        asked = {
+            (share, number): pool.submit(
+                run, args, share, cache, TOPICS[number % len(TOPICS)], number
+            )
+            for number in range(args.searches)
+            for share in args.share
+        }
+        for (share, number), each in asked.items():
+            print(number, share, each.result(), file=sys.stderr, flush=True)
+    sums = {
+        share: [asked[share, number].result() for number in range(args.searches)]
+        for share in args.share
+    }
+    first = sums[args.share[0]]
+    base = sum(each.seconds for each in first)
     for share, found in sums.items():
         seconds = sum(each.seconds for each in found)
-        quality = math.exp(sum(each.scores[0] for each in found) / len(found))
-        base = base or (seconds, quality)
+        quality = math.exp(statistics.fmean(each.score for each in found))
+        changes = [each.score - before.score for each, before in zip(found, first, strict=True)]
+        error = statistics.stdev(changes) / len(changes) ** 0.5 if len(changes) > 1 else math.nan
         lines.append(
-            f"{share:>6g} {seconds:>8.1f} {base[0] / seconds:>6.2f} "
+            f"{share:>6g} {seconds:>8.1f} {base / seconds:>6.2f} "
             f"{sum(each.computed for each in found):>9} {sum(each.cached for each in found):>8} "
             f"{sum(each.decoded for each in found):>8} "
             f"{sum(each.distinct for each in found):>8} {quality:>8.4f} "
-            f"{100 * (quality / base[1] - 1):>6.1f}%"
+            f"{100 * math.expm1(statistics.fmean(changes)):>6.1f}% {100 * error:>5.1f}%"
         )
     text = "\n".join(lines) + "\n"
     print(text, end="")
