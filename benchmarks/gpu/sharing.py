@@ -203,7 +203,7 @@ def main() -> None:
     parser.add_argument("--levels", type=int, default=10)
     parser.add_argument("--length", type=int, default=48, help="tokens of a step")
     parser.add_argument("--searches", type=int, default=1)
-    parser.add_argument("--share", type=float, nargs="*", default=[0.0, 1.5, 2.0])
+    parser.add_argument("--share", type=float, nargs="*", default=[0.0, 2.0, 3.0])
     parser.add_argument("--json")
     options = parser.parse_args()
     if options.load == "need":

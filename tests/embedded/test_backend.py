@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import subprocess
@@ -145,6 +146,17 @@ async def test_closing_fails_what_is_open_and_refuses_more(folder: Path) -> None
     with pytest.raises(BackendError, match="closed"):
         await backend.complete(ask("x"))
     await backend.aclose()
+
+
+def test_a_backend_that_is_dropped_ends_its_thread(folder: Path) -> None:
+    before = set(threading.enumerate())
+    backend = Embedded(weights=folder)
+    asyncio.run(backend.complete(ask("Hello", temperature=0.0)))
+    [thread] = (each for each in set(threading.enumerate()) - before if "embedded" in each.name)
+    del backend
+    gc.collect()
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_two_loops_in_two_threads_share_one_backend(folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -150,6 +151,8 @@ class Embedded:
             check_kept(tokens)
         self._seed, self._tokens = seed, tokens
         self.worker = EngineThread(self.engine, BlasThreads(threads))
+        # The thread keeps the engine and its memory; it ends with a backend that nobody closes.
+        weakref.finalize(self, self.worker.end).atexit = False
 
     @property
     def profile(self) -> Profile:

@@ -70,12 +70,16 @@ class EngineThread:
 
     def stop(self) -> None:
         """End the thread and fail what is open; later tasks are refused."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify()
+        self.end()
         # The lock is free again: the thread needs it to wake up; it fails the open tasks and ends.
         if self._thread is not None:
             self._thread.join()
+
+    def end(self) -> None:
+        """Have the thread end, without waiting for that."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
 
     def _submit(self, task: EngineTask, caller: _Caller) -> None:
         # ``_sleep`` looks for work under the same lock. Without it, the thread could find nothing,
