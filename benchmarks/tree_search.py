@@ -142,7 +142,8 @@ def need(args: argparse.Namespace) -> int:
     """The tokens of the prompts of the widest level of a search without share."""
     backend = Endless(cache_tokens=1 << 16, row_tokens=65536, max_batch=args.width, seed=1)
     with running(backend):
-        return search(TOPICS[0], 0, args, 0.0).widest
+        wide = argparse.Namespace(**{**vars(args), "kept": None})
+        return search(TOPICS[0], 0, wide, 0.0).widest
 
 
 def main() -> None:
