@@ -215,6 +215,15 @@ def test_a_seed_that_is_heeded_stays(deterministic: bool) -> None:
     assert drafts(at, drafted())
 
 
+def test_what_was_thought_before_an_answer_is_a_draft_as_well() -> None:
+    at = server()
+    at.encode = lambda text: list(text.encode())
+    said = "<think>A fox eats mice. Mice are animals.</think>Yes."
+    draft = Draft((Sample("Yes.", "stop", reasoning="A fox eats mice. Mice are animals."),))
+    at.answered(draft, {"text": said, "output_ids": list(said.encode())}, speculated=False)
+    assert drafts(at, drafted())
+
+
 def test_little_is_compared_of_an_answer_that_is_much_longer_than_the_recorded_one() -> None:
     at = server()
     at.encode = lambda text: list(text.encode())
@@ -484,6 +493,24 @@ def test_a_client_may_be_closed_on_another_loop(
 
     assert asyncio.run(one(False)) == asyncio.run(one(True))
     assert speculating.bodies("/remove_external_corpus") == [{"corpus_id": "appl-a1b2"}]
+
+
+@pytest.mark.parametrize("patience", [0, 1000])
+async def test_a_server_that_is_silent_gets_no_further_calls(
+    both: SGLang, speculating: Twin, patience: float
+) -> None:
+    drafting = await there(both)
+    drafting.patience = patience
+    speculating.released.clear()
+    task = asyncio.ensure_future(both.complete(drafted()))
+    await asyncio.to_thread(speculating.arrived.acquire)
+    task.cancel()  # as at a deadline
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    speculating.released.set()
+    assert (await both.complete(drafted())).text
+    assert len(speculating.bodies("/generate")) == (1 if patience == 0 else 2)
+    assert drafting.in_flight == 0
 
 
 async def test_behind_a_router_the_server_that_speculates_is_told_to_stop(

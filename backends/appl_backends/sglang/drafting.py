@@ -44,6 +44,7 @@ speculates. On an H200, 64 of them gain nothing even if all tokens are kept."""
 _LOAD_S = 120.0
 _CLOSE_S = 10.0
 _AWAY_S = 30.0
+_SILENT_S = 10.0
 _TRIED = 64
 """One of so many calls tries whether drafts have become better."""
 _FORGOTTEN = 0.8
@@ -138,8 +139,9 @@ class DraftingServer:
     they were worth. ``in_flight`` are the calls at both servers. ``encode`` makes tokens of a text,
     and is set when the tokenizer is known; a step tries ``tokens`` of them. ``chosen`` gives the
     parameters with which a call is sampled, ``ends`` are the tokens that end an answer. ``server``
-    is what the server has said of itself, ``None`` while it is not known to be there. *advise* is
-    told if the server does not take what is given to it.
+    is what the server has said of itself, ``None`` while it is not known to be there. A call that
+    is cancelled after ``patience`` seconds of silence counts as one that the server failed at.
+    *advise* is told if the server does not take what is given to it.
     """
 
     def __init__(self, wire: Wire, plain: Wire, advise: Callable[[str], None]) -> None:
@@ -152,6 +154,7 @@ class DraftingServer:
         self.shown = {True: Acceptance(), False: Acceptance()}
         self.encode: Callable[[str], Sequence[int]] | None = None
         self.tokens, self.in_flight = 7, 0
+        self.patience = _SILENT_S
         # Calls that end together leave room for others at once, and there are few for a moment.
         self._lately: deque[int] = deque(maxlen=2 * MOST)
         self._declined = 0
@@ -279,13 +282,18 @@ class DraftingServer:
         What the server that speculates fails at is sent to the plain one, unless the answer has
         *begun* to be told. *size* is the length of the prompt. Raises ``BackendError``.
         """
-        wire = self.choose(request, size)
+        wire, since = self.choose(request, size), time.monotonic()
         self.in_flight += 1
         try:
             if wire is self.wire:
                 try:
                     found = answers(await send(wire), request.n, wire.who)
                     self._check_end(request.sampling, found)
+                except asyncio.CancelledError:
+                    waited = time.monotonic() - since
+                    if waited >= self.patience and not (begun is not None and begun()):
+                        self.unavailable()  # it may answer nobody, and the call may be asked again
+                    raise
                 except BackendError as error:
                     if not isinstance(error, _REFUSED):
                         self.unavailable()
@@ -329,7 +337,8 @@ class DraftingServer:
                     # spec_accept_length, which is 2 for an answer of two tokens without a draft.
                     self.shown[draft.own].add(tokens - 1, steps)
             if self.encode and not self._is_busy and draft.samples and isinstance(text, str):
-                recorded = draft.samples[min(number, len(draft.samples) - 1)].text
+                sample = draft.samples[min(number, len(draft.samples) - 1)]
+                recorded = (sample.reasoning or "") + sample.text
                 theirs = self.encode(recorded[:_COMPARED])
                 # The server encodes the texts that it is given. A model may have written the same
                 # text with other tokens, which such a draft does not hit.
