@@ -416,7 +416,7 @@ _REFUSED = (BackendRefused, PromptTooLong, Unsupported)
 def _room(server: ServerFacts) -> float:
     """The tokens of prompt and answer together that *server* does not shorten, as far as known."""
     page, most = server.facts.get("page_size"), server.facts.get("max_total_num_tokens")
-    rooms = [float(each) for each in (server.context, server.longest) if each is not None]
+    rooms = [each for each in (server.context, server.longest) if each is not None]
     if type(most) is int:
         rooms.append(most - (page if type(page) is int else 1) - _MARGIN)
     return min(rooms, default=float("inf"))

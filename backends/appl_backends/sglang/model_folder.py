@@ -44,11 +44,12 @@ def defaults_of(folder: Path) -> dict[str, Any]:
 
 
 def ends_of(folder: Path) -> frozenset[int]:
-    """The tokens that end an answer, by the files of the model."""
+    """The tokens that end an answer, by those files of the model that can be read."""
     found = set[int]()
     for name in ("config.json", "generation_config.json"):
-        file = folder / name
-        said = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        said: Any = None
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            said = json.loads((folder / name).read_text("utf-8"))
         ends = said.get("eos_token_id") if isinstance(said, dict) else None
         listed = ends if isinstance(ends, list) else [ends]
         found.update(each for each in listed if type(each) is int)
