@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from appl import Generation, gen, ppl
-from appl.backend import Draft, Request
+from appl.backend import Draft, Request, Response, Sample
 from appl.errors import BackendError
 from appl.testing import Fake, Policy, Retries, Run
 from appl.tracing import Appender, Recorder, Rerunner, Resumer, Trace, profile_data
@@ -126,10 +126,18 @@ def test_a_backend_that_wants_runs_gets_the_texts_of_all_answers(tmp_path: Path)
 
 def test_of_a_long_run_the_last_texts_are_given(tmp_path: Path) -> None:
     path = tmp_path / "t.trace"
-    long = {"a": "a" * 900_000, "b": "b" * 900_000, "c": "c"}
+    long = {"0": "0", "a": "a" * 900_000, "b": "b" * 900_000, "c": "c", "d": "d" * 2_000_000}
     recorded(path, survey(*long), Fake(lambda request: long[last_line(request)[3:]]))
     run = RecordedDrafts(Trace.open(path), with_run=True)._run
-    assert run is not None and run.texts == (long["b"], long["c"])
+    assert run is not None and run.texts == ("0", long["b"], "c")
+
+
+def test_what_was_thought_is_among_the_texts(tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    answer = Response((Sample("Yes.", "stop", reasoning="It is."),))
+    recorded(path, survey("a"), Fake(lambda _: answer))
+    run = RecordedDrafts(Trace.open(path), with_run=True)._run
+    assert run is not None and run.texts == ("It is.", "Yes.")
 
 
 def test_a_backend_that_wants_no_runs_gets_none(tmp_path: Path) -> None:

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from appl.backend import Draft, DraftRun, Request, Sample, Sampling
-from appl.errors import ConfigError, InvalidOption
+from appl.errors import BackendError, ConfigError, InvalidOption
 from appl.prompt import Message, Messages
 from appl.testing.embedded_server import Served
 from appl_backends.sglang import SGLang
 from appl_backends.sglang.drafting import MOST, Acceptance, DraftingServer, break_even, steps_with
+from appl_backends.sglang.probe import ServerFacts
+from appl_backends.sglang.request_bodies import Parameters
 from appl_backends.sglang.wire import Wire
 
 from .conftest import client
@@ -48,7 +50,9 @@ def drafted(own: bool = True, run: DraftRun | None = None) -> Request:
 def server() -> DraftingServer:
     """The choice alone; nothing is asked of the two servers."""
     wires = [Wire(f"http://127.0.0.1:{port}", None, None, 1, 1.0) for port in (1, 2)]
-    return DraftingServer(*wires, lambda line: None)
+    found = DraftingServer(*wires, lambda line: None)
+    found.server = ServerFacts()
+    return found
 
 
 def answer(tokens: int, steps: int) -> dict[str, Any]:
@@ -186,6 +190,50 @@ def test_the_steps_are_those_of_a_server_that_looks_the_text_up() -> None:
     assert steps_with([], same, 7) == 160 and steps_with(same, [5], 7) == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("min_p", 0.1), ("min_tokens", 3), ("presence_penalty", 0.5), ("frequency_penalty", 0.5),
+     ("repetition_penalty", 1.1)],
+)  # fmt: skip
+def test_what_is_drawn_otherwise_in_steps_of_several_tokens_stays(name: str, value: float) -> None:
+    at = liked(server())
+    at.chosen = Parameters({}).chosen
+    assert not drafts(at, ask(draft=own(), extra=((name, value),)))
+    neutral = 1.0 if name == "repetition_penalty" else 0
+    assert drafts(at, ask(draft=own(), extra=((name, neutral),)))
+    assert drafts(at, ask(draft=own(), extra=(("top_k", 5),)))
+    at.chosen = Parameters({"repetition_penalty": 1.05}).chosen  # of the model
+    assert not drafts(at, drafted())
+    assert drafts(at, ask(draft=own(), extra=(("repetition_penalty", 1.0),)))
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_seed_that_is_heeded_stays(deterministic: bool) -> None:
+    at = liked(server())
+    at._beside = ServerFacts(deterministic=deterministic)
+    assert drafts(at, ask(draft=own(), seed=7)) is not deterministic
+    assert drafts(at, drafted())
+
+
+def test_what_was_thought_before_an_answer_is_a_draft_as_well() -> None:
+    at = server()
+    at.encode = lambda text: list(text.encode())
+    said = "<think>A fox eats mice. Mice are animals.</think>Yes."
+    draft = Draft((Sample("Yes.", "stop", reasoning="A fox eats mice. Mice are animals."),))
+    at.answered(draft, {"text": said, "output_ids": list(said.encode())}, speculated=False)
+    assert drafts(at, drafted())
+
+
+def test_little_is_compared_of_an_answer_that_is_much_longer_than_the_recorded_one() -> None:
+    at = server()
+    at.encode = lambda text: list(text.encode())
+    draft = Draft((Sample("", "stop"),), True, None)
+    for found in ({"text": "x", "output_ids": list(range(10**6))}, {"text": "x" * 10**6}):
+        at.likely[True] = Acceptance()
+        at.answered(draft, found, speculated=False)
+        assert at.likely[True]._tokens < 1000 and at.likely[True].length <= 1 + 8
+
+
 # -- with servers
 
 
@@ -210,6 +258,13 @@ def both(
     served: Served, open_client: Callable[..., SGLang], plain: Twin, speculating: Twin
 ) -> SGLang:
     return open_client(url=plain.url, drafting=speculating.url)
+
+
+async def there(backend: SGLang) -> DraftingServer:
+    """What chooses the server of *backend*, which is connected; drafts have been worth it."""
+    await backend.connect()
+    assert backend._drafting is not None
+    return liked(backend._drafting, 10**6, 10**5)
 
 
 async def test_answers_are_those_of_the_plain_server(
@@ -256,15 +311,225 @@ async def test_what_the_server_has_is_not_loaded_again_or_removed(
     assert not speculating.bodies("/remove_external_corpus")
 
 
-async def test_a_server_that_fails_is_left_alone(both: SGLang, speculating: Twin) -> None:
-    speculating.failing = 503
+@pytest.mark.parametrize(("status", "times"), [(503, 1), (500, 1), (400, 2)])
+async def test_what_the_server_fails_at_is_answered_by_the_plain_one(
+    both: SGLang, open_client: Callable[..., SGLang], speculating: Twin, status: int, times: int
+) -> None:
+    speculating.failing = status
+    await there(both)
+    expected = (await open_client().complete(ask())).text
+    assert [(await both.complete(drafted())).text for _ in range(2)] == [expected] * 2
+    assert len(speculating.bodies("/generate")) == times
+    assert both._drafting is not None and both._drafting.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [None, {}, [], "text", {"text": 7}, {"error": {"message": "no"}},
+     {"text": "A", "meta_info": {"finish_reason": {"type": "abort", "message": "flushed"}}}],
+)  # fmt: skip
+async def test_a_reply_that_is_no_answer_is_not_taken_for_one(
+    both: SGLang, open_client: Callable[..., SGLang], speculating: Twin, reply: Any
+) -> None:
+    speculating.changes = lambda body, each: reply
+    await there(both)
+    expected = (await open_client().complete(ask())).text
+    assert [(await both.complete(drafted())).text for _ in range(2)] == [expected] * 2
+    assert len(speculating.bodies("/generate")) == 1
+
+
+@pytest.mark.parametrize("told", [0, 1])
+async def test_a_stream_that_breaks_off_goes_on_elsewhere_if_nothing_was_told(
+    both: SGLang, open_client: Callable[..., SGLang], speculating: Twin, told: int
+) -> None:
+    passed = iter(range(told))
+
+    def broken(body: dict[str, Any], each: dict[str, Any]) -> dict[str, Any]:
+        return each if next(passed, None) is not None else {"error": {"message": "it broke"}}
+
+    speculating.changes = broken
+    await there(both)
+    chunks: list[Any] = []
+    request = ask("Tell a story.", own())
+    if told:
+        with pytest.raises(BackendError, match="it broke"):
+            await both.complete(request, chunks.append)
+        assert len(chunks) == 1
+    else:
+        found = await both.complete(request, chunks.append)
+        assert chunks and found.text.startswith("".join(each.text for each in chunks))
+        assert found.text == (await open_client().complete(request)).text
+    assert len(speculating.bodies("/generate")) == 1
+
+
+async def test_each_server_streams_in_its_own_way(
+    both: SGLang, open_client: Callable[..., SGLang], plain: Twin, speculating: Twin
+) -> None:
+    seen = [""]
+
+    def added(body: dict[str, Any], each: dict[str, Any]) -> dict[str, Any]:
+        seen.append(each["text"])
+        return {**each, "text": seen[-1].removeprefix(seen[-2])}
+
+    plain.facts["incremental_streaming_output"] = False
+    speculating.facts["incremental_streaming_output"] = True
+    speculating.changes = added
+    await there(both)
+    chunks: list[Any] = []
+    request = ask("Tell a story.", own())
+    expected = (await open_client().complete(request)).text
+    assert (await both.complete(request, chunks.append)).text == expected
+    assert chunks and expected.startswith("".join(each.text for each in chunks))
+    assert len(seen) > 2
+
+
+@pytest.mark.parametrize("what", ["stop", "token", "end"])
+async def test_an_answer_that_goes_on_behind_its_end_is_that_of_the_plain_server(
+    both: SGLang, open_client: Callable[..., SGLang], speculating: Twin, what: str
+) -> None:
+    await there(both)
+    drafting = both._drafting
+    assert drafting is not None and drafting.ends
+    behind = 77 if what == "token" else min(drafting.ends)
+
+    def longer(body: dict[str, Any], each: dict[str, Any]) -> dict[str, Any]:
+        ids = [] if what == "stop" else [behind, 5]
+        meta = each["meta_info"]
+        if meta.get("finish_reason"):
+            meta = {**meta, "finish_reason": {"type": "length", "length": 8}}
+        return {"text": "one END two", "output_ids": [*each["output_ids"], *ids], "meta_info": meta}
+
+    speculating.changes = longer
+    given = {"stop": {"stop": ("END",)}, "token": {"stop_tokens": (77,)}, "end": {}}[what]
+    request, chunks = ask(draft=own(), **given), list[Any]()
+    found, expected = await both.complete(request), await open_client().complete(request)
+    assert found.samples == expected.samples and len(speculating.bodies("/generate")) == 1
+    if what == "end":  # and a part of it was told
+        with pytest.raises(BackendError, match="behind the end"):
+            await both.complete(request, chunks.append)
+        assert chunks
+
+
+async def test_a_server_with_less_room_gets_no_call_that_it_would_shorten(
+    both: SGLang, open_client: Callable[..., SGLang], speculating: Twin
+) -> None:
+    speculating.facts["max_req_input_len"] = 60
+    await there(both)
+    requests = [
+        ask(draft=own()), ask(draft=own(), max_tokens=100), ask(draft=own(), max_tokens=None),
+        ask("What is a fox? " * 20, own()),
+    ]  # fmt: skip
+    for request in requests:
+        expected = (await open_client().complete(request)).text
+        assert (await both.complete(request)).text == expected
+    assert len(speculating.bodies("/generate")) == 1
+
+
+async def test_a_server_that_comes_back_is_asked_what_it_is(
+    both: SGLang, plain: Twin, speculating: Twin
+) -> None:
+    drafting = await there(both)
+    for model, times in (("", 1), ("other", 1)):
+        drafting.unavailable()
+        assert (await both.complete(drafted())).text
+        assert drafting._checking is None or drafting._checking.done()
+        drafting._away_until = 0.0
+        if model:
+            speculating.facts["served_model_name"] = model
+        assert (await both.complete(drafted())).text  # not there yet
+        assert drafting._checking is not None
+        await drafting._checking
+        assert (await both.complete(drafted())).text
+        assert len(speculating.bodies("/generate")) == times
+    assert drafting.server is None
+
+
+async def test_another_server_that_comes_instead_is_told_of(
+    served: Served, plain: Twin, speculating: Twin
+) -> None:
+    said: list[str] = []
+    backend = client(served, url=plain.url, drafting=speculating.url, advise=said.append)
+    drafting = await there(backend)
+    drafting.unavailable()
+    drafting._away_until, speculating.facts["speculative_algorithm"] = 0.0, None
+    await backend.complete(drafted())
+    assert drafting._checking is not None
+    await drafting._checking
+    assert any("any more" in line and "NGRAM" in line for line in said)
+    await backend.complete(drafted())
+    assert not speculating.bodies("/generate")
+    await backend.aclose()
+
+
+@pytest.mark.parametrize("failed", [False, True])
+async def test_texts_that_are_being_loaded_are_removed_as_well(
+    both: SGLang, speculating: Twin, failed: bool
+) -> None:
+    speculating.holds = "/add_external_corpus"
+    speculating.released.clear()
+    await both.complete(drafted(run=RUN))
+    await asyncio.to_thread(speculating.arrived.acquire)
     drafting = both._drafting
     assert drafting is not None
-    liked(drafting, 10**6, 10**5)
-    with pytest.raises(Exception, match="it cannot"):
-        await both.complete(drafted())
+    if failed:
+        drafting.unavailable()
+    closing = asyncio.ensure_future(both.aclose())
+    await asyncio.to_thread(speculating.released.set)
+    await closing
+    paths = [path for path, _ in speculating.asked if "external_corpus" in path]
+    assert paths == ["/add_external_corpus", "/remove_external_corpus"]
+
+
+def test_a_client_may_be_closed_on_another_loop(
+    served: Served, plain: Twin, speculating: Twin
+) -> None:
+    backend = client(served, url=plain.url, drafting=speculating.url)
+
+    async def one(closes: bool) -> str:
+        found = (await backend.complete(drafted(run=RUN))).text
+        if closes:
+            await backend.aclose()
+        return found
+
+    assert asyncio.run(one(False)) == asyncio.run(one(True))
+    assert speculating.bodies("/remove_external_corpus") == [{"corpus_id": "appl-a1b2"}]
+
+
+@pytest.mark.parametrize("patience", [0, 1000])
+async def test_a_server_that_is_silent_gets_no_further_calls(
+    both: SGLang, speculating: Twin, patience: float
+) -> None:
+    drafting = await there(both)
+    drafting.patience = patience
+    speculating.released.clear()
+    task = asyncio.ensure_future(both.complete(drafted()))
+    await asyncio.to_thread(speculating.arrived.acquire)
+    task.cancel()  # as at a deadline
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    speculating.released.set()
     assert (await both.complete(drafted())).text
-    assert len(speculating.bodies("/generate")) == 1
+    assert len(speculating.bodies("/generate")) == (1 if patience == 0 else 2)
+    assert drafting.in_flight == 0
+
+
+async def test_behind_a_router_the_server_that_speculates_is_told_to_stop(
+    both: SGLang, plain: Twin, speculating: Twin
+) -> None:
+    plain.facts["version"] = ""
+    plain.replies["/workers"] = {"workers": [{"url": plain.url}]}
+    await there(both)
+    speculating.released.clear()
+    task = asyncio.ensure_future(both.complete(drafted()))
+    await asyncio.to_thread(speculating.arrived.acquire)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    speculating.released.set()
+    await both.aclose()
+    assert both._workers
+    assert len(speculating.bodies("/abort_request")) == 1
+    assert len(plain.bodies("/abort_request")) == 1
 
 
 async def test_a_server_that_is_not_there_stops_no_call(served: Served, plain: Twin) -> None:

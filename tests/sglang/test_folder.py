@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appl_backends.sglang.model_folder import defaults_of, folder_of
+from appl_backends.sglang.model_folder import defaults_of, ends_of, folder_of
 from appl_backends.sglang.probe import ServerFacts
 from appl_backends.sglang.server_setup import load
 from tests.sglang import templates
@@ -32,6 +32,17 @@ def test_a_model_in_the_cache_of_hugging_face_is_found(
     (kept / "refs" / "main").write_text("aaa\n")
     assert folder_of("org/name") == kept / "snapshots" / "aaa"
     assert folder_of("org/other") is None
+
+
+def test_the_tokens_that_end_an_answer_are_read_from_the_files_that_can_be(tmp_path: Path) -> None:
+    assert ends_of(tmp_path) == frozenset()
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [0, 7, "x", true]}')
+    assert ends_of(tmp_path) == {0, 7}
+    for odd in ("{", "[]", "[" * 100_000, '{"eos_token_id": null}'):
+        (tmp_path / "config.json").write_text(odd)
+        assert ends_of(tmp_path) == {0, 7}
+    (tmp_path / "config.json").write_text('{"eos_token_id": 3}')
+    assert ends_of(tmp_path) == {0, 3, 7}
 
 
 def test_what_a_model_recommends_is_read(tmp_path: Path) -> None:

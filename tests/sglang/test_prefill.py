@@ -140,6 +140,23 @@ async def test_where_one_fails_the_other_is_told_to_stop(
     assert waiting.bodies("/abort_request") == [{"rid": rid}]
 
 
+async def test_a_prompt_that_is_refused_in_a_stream_ends_the_call(
+    both: SGLang, prefill: Twin, decode: Twin
+) -> None:
+    def refused(body: dict[str, Any], each: dict[str, Any]) -> dict[str, Any]:
+        said = {"type": "abort", "message": "it has no room", "status_code": 503}
+        return {**each, "text": "", "meta_info": {**each["meta_info"], "finish_reason": said}}
+
+    await both.connect()
+    prefill.changes = refused
+    decode.released.clear()  # it waits for the prompt
+    with pytest.raises(BackendError, match="it has no room"):
+        await both.complete(ask(), lambda chunk: None)
+    decode.released.set()
+    await both.aclose()
+    assert len(decode.bodies("/abort_request")) == 1
+
+
 async def test_a_cancelled_call_is_stopped_at_both(
     both: SGLang, prefill: Twin, decode: Twin
 ) -> None:

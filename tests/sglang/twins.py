@@ -23,9 +23,10 @@ class Twin:
     """A server at *url*; ``asked`` are the paths and bodies that reached it, in their order.
 
     ``facts`` are added to what the real one says at ``/server_info``, ``replies`` stand for whole
-    paths, and ``changes`` is applied to each answer of ``/generate``. It generates nothing until
-    ``released`` is set, and fails with ``failing``, a status, where that is not 0. With ``renames``
-    before them, names of requests are its own at the real server, which another twin may share.
+    paths, and ``changes`` is applied to each answer of ``/generate``. It answers nothing at the
+    path ``holds`` until ``released`` is set, and ``/generate`` fails with ``failing``, a status,
+    where that is not 0. With ``renames`` before them, names of requests are its own at the real
+    server, which another twin may share.
     """
 
     url: str = ""
@@ -35,6 +36,7 @@ class Twin:
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     failing: int = 0
     renames: str = ""
+    holds: str = "/generate"
     released: threading.Event = field(default_factory=threading.Event)
     arrived: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
@@ -61,7 +63,7 @@ def twin(served: Served, **fields: Any) -> Iterator[Twin]:
             body = json.loads(data) if data.startswith(b"{") else {}
             here.asked.append((self.path, body))
             status, kind, found = 200, "application/json", b""
-            if self.path == "/generate":
+            if self.path == here.holds:
                 here.arrived.release()
                 here.released.wait(30)
             if self.path == "/generate" and here.failing:

@@ -52,11 +52,10 @@ class RecordedDrafts:
             except TraceError:
                 continue
             for sample in response.samples if response is not None else ():
-                budget -= len(sample.text)
-                if budget < 0:
-                    break
-                if sample.text:
-                    by_text[sample.text] = None
+                for text in (sample.reasoning, sample.text):
+                    if text and text not in by_text and len(text) <= budget:
+                        budget -= len(text)
+                        by_text[text] = None
         texts = tuple(sorted(by_text))
         return DraftRun(digest_of(*texts).hex()[:16], texts) if texts else None
 

@@ -315,7 +315,7 @@ class Pool:
     def leave(self) -> None:
         """Note that there is one user less; without any, a loop that will end keeps nothing."""
         self.users -= 1
-        if not self._is_kept:
+        if not (self._is_kept or self.loop.is_closed()):  # a loop that has ended closes nothing
             self._sweep()
 
     @property

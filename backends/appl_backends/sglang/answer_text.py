@@ -95,6 +95,14 @@ class GrowingAnswers:
         self._raw: list[dict[str, Any] | None] = [None] * wanted
         self._told = [["", ""] for _ in range(wanted)]
 
+    def begin(self, deltas: bool | None) -> None:
+        """Await the answers from their beginning, from a server that streams such *deltas*."""
+        self._deltas, self._raw = deltas, [None] * len(self._raw)
+
+    def told(self) -> bool:
+        """True if a part of an answer was told."""
+        return any(map(any, self._told))
+
     def add(self, event: Any) -> Iterator[Chunk]:
         """The chunks that *event* adds. Raises ``BackendError`` for one that is no answer."""
         if not isinstance(event, dict) or type(event.get("text")) is not str:

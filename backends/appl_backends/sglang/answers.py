@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from appl.backend import Sample, TokenLogprob, Usage
 from appl.backend.check import MOST, count_of, number_in, text_in
@@ -49,10 +49,7 @@ def read(answer: Any, who: str) -> Mapping[str, Any]:
     ended = ended if isinstance(ended, dict) and type(ended.get("type")) is str else {}
     kind = ended.get("type")
     if kind == "abort":
-        if isinstance(ended.get("status_code"), int):
-            raise error_of_payload({"error": ended}, who)
-        said = excerpt(str(ended.get("message") or "it does not say why"))
-        raise BackendUnavailable(f"{who} broke the answer off: {said}")
+        _broken_off(ended, who)
     if kind is None and not text:
         raise MalformedResponse(f"{who} gave no text, and no reason for that: {_shown(answer)}")
     text_in(text, "text")
@@ -65,6 +62,21 @@ def read(answer: Any, who: str) -> Mapping[str, Any]:
         "output_ids": ids if _are_right(ids, {}) else [],
         "meta_info": {**known, **lists, "finish_reason": ended or {"type": UNKNOWN}},
     }
+
+
+def check_goes_on(answer: Any, who: str) -> None:
+    """Raise ``BackendError`` if the server broke *answer* off, or never began it."""
+    meta = answer.get("meta_info") if isinstance(answer, dict) else None
+    ended = meta.get("finish_reason") if isinstance(meta, dict) else None
+    if isinstance(ended, dict) and ended.get("type") == "abort":
+        _broken_off(ended, who)
+
+
+def _broken_off(ended: Mapping[str, Any], who: str) -> NoReturn:
+    if isinstance(ended.get("status_code"), int):
+        raise error_of_payload({"error": ended}, who)
+    said = excerpt(str(ended.get("message") or "it does not say why"))
+    raise BackendUnavailable(f"{who} broke the answer off: {said}")
 
 
 def _are_right(ids: Any, meta: Mapping[str, Any]) -> bool:

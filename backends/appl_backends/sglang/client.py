@@ -270,7 +270,8 @@ class SGLang:
             if _fits(whole, ready.server):
                 return await self._headed(ready, request, whole, head)
         rid = next(self._rids)
-        found = await self._asked(rid, self._body(ready, request, prompt, rid), request=request)
+        body = self._body(ready, request, prompt, rid)
+        found = await self._asked(rid, body, request=request, size=prompt.size)
         prompt.computed(prompt.size)
         return self._response(ready, request, found, prompt)
 
@@ -335,7 +336,7 @@ class SGLang:
         else:
             made = replace(known, server=server)
         if self._drafting is not None:
-            self._drafting.encode = made.prompts.tokenizer.encode
+            self._drafting.knows(made)
         for wire in self._workers:
             await wire.aclose()
         self._workers = tuple(map(self._worker, server.workers))  # a router passes no aborts on
@@ -407,7 +408,8 @@ class SGLang:
     ) -> Response:
         """The answer to a request whose answers all begin with *head*, with which *prompt* ends."""
         rest, rid = replace(request, sampling=head.sampling), next(self._rids)
-        found = await self._asked(rid, self._body(ready, rest, prompt, rid), request=rest)
+        body = self._body(ready, rest, prompt, rid)
+        found = await self._asked(rid, body, request=rest, size=prompt.size)
         prompt.computed(prompt.size)
         listed = answers.answers(found, request.n, self._wire.who)
         return self._response(ready, request, list(map(head.on, listed)), prompt)
@@ -425,14 +427,20 @@ class SGLang:
         reader = AnswerReader(request.sample, sampling.stop, offer, thinking)
         rid, more = next(self._rids), b"" if emit is None else b',"stream":true'
         body = self._body(ready, request, prompt, rid, offer, more)
-        stream = None
+        stream, growing = None, None
         if emit is not None:
             growing = GrowingAnswers(reader, request.n, ready.server.incremental, self._wire.who)
-            stream = partial(self._streamed, growing, emit)
-        found = await self._asked(rid, body, stream, request)
+            stream = partial(self._streamed, growing, emit, ready.server)
+        found = await self._asked(rid, body, stream, request, size=prompt.size, growing=growing)
         return self._response(ready, request, found, prompt, reader)
 
-    async def _streamed(self, growing: GrowingAnswers, emit: Emit, wire: Wire, body: Body) -> Any:
+    async def _streamed(
+        self, growing: GrowingAnswers, emit: Emit, server: ServerFacts, wire: Wire, body: Body
+    ) -> Any:
+        drafting = self._drafting
+        if drafting is not None and wire is drafting.wire and drafting.server is not None:
+            server = drafting.server
+        growing.begin(server.incremental)
         async with aclosing(wire.stream("/generate", body)) as events:
             async for event in events:
                 for chunk in growing.add(event):
@@ -446,15 +454,25 @@ class SGLang:
         stream: Callable[[Wire, Body], Awaitable[Any]] | None = None,
         request: Request | None = None,
         prompts: int | None = None,
+        size: int = 0,
+        growing: GrowingAnswers | None = None,
     ) -> Any:
-        """The answer of the server to *body*, perhaps by a *stream*.
+        """The answer of the server to *body*, perhaps by a *stream*, of which *growing* is told.
 
         The request *rid* is aborted if the waiting task is cancelled. *request* is what the body
-        asks, if another server may answer that, *prompts* the length of its list of prompts.
+        asks, with a prompt of *size* tokens, if another server may answer that, *prompts* the
+        length of its list of prompts.
         """
         try:
-            if self._drafting is not None or self._prefill is not None:
-                return await self._asked_beside(body, stream, request, prompts)
+            if self._drafting is not None and request is not None:
+                send = partial(self._sent, body, stream)
+                told = growing.told if growing is not None else None
+                return await self._drafting.asked(request, size, send, told)
+            if self._prefill is not None:
+                if request is not None and request.n > 1:
+                    prompts = request.n
+                generate = partial(self._sent, stream=stream, wire=self._wire)
+                return await self._prefill.asked(body, prompts, generate)
             if stream is not None:
                 return await stream(self._wire, body)
             return await self._wire.exchange("POST", "/generate", body)
@@ -472,27 +490,16 @@ class SGLang:
                     wire.learned.clear()
             raise
 
-    async def _asked_beside(
+    def _sent(
         self,
         body: Body,
         stream: Callable[[Wire, Body], Awaitable[Any]] | None,
-        request: Request | None,
-        prompts: int | None,
-    ) -> Any:
-        """The answer where there is a server beside the one at ``url``: of either or of both."""
-
-        def sent(wire: Wire, body: Body) -> Awaitable[Any]:
-            if stream is not None:
-                return stream(wire, body)
-            return wire.exchange("POST", "/generate", body)
-
-        if self._prefill is not None:
-            if request is not None and request.n > 1:
-                prompts = request.n
-            return await self._prefill.asked(body, prompts, partial(sent, self._wire))
-        if self._drafting is not None and request is not None:
-            return await self._drafting.asked(request, lambda wire: sent(wire, body))
-        return await sent(self._wire, body)
+        wire: Wire,
+    ) -> Awaitable[Any]:
+        """The answer of the server behind *wire*."""
+        if stream is not None:
+            return stream(wire, body)
+        return wire.exchange("POST", "/generate", body)
 
     def _wires(self) -> list[Wire]:
         """The servers that are asked."""
@@ -507,7 +514,7 @@ class SGLang:
     def _abort(self, rid: str) -> None:
         if self._closed:
             return
-        for wire in self._workers or self._wires():
+        for wire in (*self._workers, *self._wires()[bool(self._workers) :]):
             path = "/abort_request"
             stopping = wire.within(STOP_S, wire.post(path, request_bodies.ask_to_stop(rid)), path)
             task = asyncio.ensure_future(stopping)

@@ -9,7 +9,8 @@ speed meanwhile. So no call goes there to try it out: the answer that the plain 
 shows what its recorded answer would have been worth as a draft, and calls are sent to the server
 that speculates once that is enough. If drafts turn out worse there, few calls go on being sent.
 
-Invariant: an answer is the same from either server; only its time differs.
+Invariant: an answer is the same from either server; only its time differs. What the server that
+speculates would answer otherwise, refuses or fails at is asked of the plain one.
 """
 
 from __future__ import annotations
@@ -17,13 +18,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from appl.backend import Draft, DraftRun, Request, canonical
-from appl.errors import BackendError, BackendUnavailable, ConfigError
+from appl.backend import Draft, DraftRun, Request, Sampling, canonical
+from appl.errors import (
+    BackendError,
+    BackendRefused,
+    BackendUnavailable,
+    ConfigError,
+    PromptTooLong,
+    Unsupported,
+)
+from appl_backends.sglang.answers import answers
+from appl_backends.sglang.model_folder import ends_of
 from appl_backends.sglang.probe import ServerFacts, probe
 from appl_backends.sglang.wire import Wire
+
+if TYPE_CHECKING:
+    from appl_backends.sglang.server_setup import Ready
 
 MOST = 16
 """The most calls in flight at both servers with which a further one may go to the one that
@@ -31,12 +44,26 @@ speculates. On an H200, 64 of them gain nothing even if all tokens are kept."""
 _LOAD_S = 120.0
 _CLOSE_S = 10.0
 _AWAY_S = 30.0
+_SILENT_S = 10.0
 _TRIED = 64
 """One of so many calls tries whether drafts have become better."""
 _FORGOTTEN = 0.8
 """What an answer leaves of the weight of those before it."""
 _COMPARED = 4000
 """The first so many characters of a recorded answer are compared with the answer."""
+_BEHIND = 1000
+"""So many tokens of an answer are compared more than those of a shorter recorded one."""
+_NEUTRAL: Mapping[str, float] = {
+    "frequency_penalty": 0,
+    "min_new_tokens": 0,
+    "min_p": 0,
+    "presence_penalty": 0,
+    "repetition_penalty": 1,
+}
+"""Parameters that SGLang applies once a step, or not at all, where it speculates; and the values
+with which they change nothing."""
+_MARGIN = 8
+"""The server keeps a few tokens of its room."""
 _NGRAMS = (3, 2, 1)
 """The lengths of the ends of a text that are looked up, the longest first."""
 
@@ -110,34 +137,61 @@ class DraftingServer:
     recorded ones, until the steps of the server say otherwise. ``likely`` is what recorded answers
     of the call itself (True) and of others like it (False) would have been worth, ``shown`` what
     they were worth. ``in_flight`` are the calls at both servers. ``encode`` makes tokens of a text,
-    and is set when the tokenizer is known; a step tries ``tokens`` of them. *advise* is told if the
-    server does not take what is given to it.
+    and is set when the tokenizer is known; a step tries ``tokens`` of them. ``chosen`` gives the
+    parameters with which a call is sampled, ``ends`` are the tokens that end an answer. ``server``
+    is what the server has said of itself, ``None`` while it is not known to be there. A call that
+    is cancelled after ``patience`` seconds of silence counts as one that the server failed at.
+    *advise* is told if the server does not take what is given to it.
     """
 
     def __init__(self, wire: Wire, plain: Wire, advise: Callable[[str], None]) -> None:
         self.wire, self._plain, self._advise = wire, plain, advise
+        self.server: ServerFacts | None = None
+        self.chosen: Callable[[Sampling], Mapping[str, Any]] = lambda sampling: {}
+        self.ends: frozenset[int] = frozenset()
+        self._beside = ServerFacts()
         self.likely = {True: Acceptance(), False: Acceptance()}
         self.shown = {True: Acceptance(), False: Acceptance()}
         self.encode: Callable[[str], Sequence[int]] | None = None
         self.tokens, self.in_flight = 7, 0
+        self.patience = _SILENT_S
         # Calls that end together leave room for others at once, and there are few for a moment.
         self._lately: deque[int] = deque(maxlen=2 * MOST)
         self._declined = 0
         self._away_until = float("-inf")
+        self._checking: asyncio.Task[None] | None = None
         self._runs: dict[str, asyncio.Task[None]] = {}
-        self._loaded: list[str] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._given: list[str] = []
 
     async def connect(self, plain: ServerFacts) -> None:
         """See that both servers answer alike. Raises ``ConfigError`` if they do not.
 
         A server that cannot be asked is left alone for a while.
         """
+        self._beside = plain
+        if self.server is None and time.monotonic() < self._away_until:
+            return
         try:
-            here = await probe(self.wire)
+            await self._check()
         except BackendError as error:
             self._advise(f"nothing is sent to the server that speculates at present: {error}")
             self.unavailable()
-            return
+
+    def knows(self, ready: Ready) -> None:
+        """Use the tokenizer of the model, and what its files say."""
+        self.encode, self.chosen = ready.prompts.tokenizer.encode, ready.parameters.chosen
+        end = ready.prompts.template.tokens.get("eos_token", "")
+        named = ready.prompts.tokenizer.special.get(end)
+        self.ends = ends_of(ready.folder).union(() if named is None else (named,))
+
+    async def _check(self) -> None:
+        """Know the server as one that answers like the plain one.
+
+        Raises ``ConfigError`` if it does not, ``BackendError`` if it cannot be asked.
+        """
+        self.server, plain = None, self._beside
+        here = await probe(self.wire)
         self.wire.names(here.model)
         if here.model != plain.model:
             raise ConfigError(
@@ -153,16 +207,39 @@ class DraftingServer:
         tokens = here.facts.get("speculative_num_draft_tokens")
         if type(tokens) is int and tokens > 1:
             self.tokens = tokens - 1  # one is the token that is there already
+        self.server = here
 
-    def choose(self, request: Request) -> Wire:
-        """The server for *request*, now."""
+    async def _check_again(self) -> None:
+        try:
+            await self._check()
+        except BackendError:
+            self.unavailable()
+        except ConfigError as error:  # another server has been started there
+            self._advise(f"nothing is sent to the server that speculates any more: {error}")
+            self._away_until = float("inf")
+
+    def _is_there(self) -> bool:
+        """True if the server is known; one that was away is asked again, for later calls."""
+        if self.server is None and time.monotonic() >= self._away_until:
+            self._away_until = time.monotonic() + _AWAY_S
+            self._checking = self._started(self._check_again())
+        return self.server is not None
+
+    def _started(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def choose(self, request: Request, size: int = 0) -> Wire:
+        """The server for *request*, whose prompt has *size* tokens, now."""
         self._lately.append(self.in_flight)
         draft = request.draft
-        if draft is None:
+        if draft is None or not self._is_there():
             return self._plain
         if draft.run is not None:
             self._offer(draft.run)
-        if self._is_busy or time.monotonic() < self._away_until:
+        if self._is_busy or not self._answers_alike(request, size):
             return self._plain
         least, shown = break_even(self.in_flight + 1), self.shown[draft.own].length
         if self.likely[draft.own].length < least:
@@ -173,28 +250,79 @@ class DraftingServer:
                 return self._plain
         return self.wire
 
+    def _answers_alike(self, request: Request, size: int) -> bool:
+        """True if the server answers *request* as the plain one does."""
+        if request.sampling.seed is not None and self._beside.deterministic:
+            return False  # a seed gives other samples where several tokens are drawn at once
+        chosen = self.chosen(request.sampling)
+        if any(chosen.get(name) not in (None, least) for name, least in _NEUTRAL.items()):
+            return False
+        room = _room(self.server or ServerFacts())
+        if room >= _room(self._beside):
+            return True
+        # A server shortens what it has no room for, and says nothing of that.
+        most, messages = chosen.get("max_new_tokens"), request.messages
+        if type(most) is not int or (messages is not None and messages.needs):
+            return False
+        return size + most <= room
+
     @property
     def _is_busy(self) -> bool:
         return max(self._lately, default=0) >= MOST
 
-    async def asked(self, request: Request, send: Callable[[Wire], Awaitable[Any]]) -> Any:
+    async def asked(
+        self,
+        request: Request,
+        size: int,
+        send: Callable[[Wire], Awaitable[Any]],
+        begun: Callable[[], bool] | None = None,
+    ) -> Any:
         """The reply to *request* of the chosen server, to which *send* sends it.
 
-        Raises ``BackendError``; asked once more, a call goes to the plain server.
+        What the server that speculates fails at is sent to the plain one, unless the answer has
+        *begun* to be told. *size* is the length of the prompt. Raises ``BackendError``.
         """
-        wire = self.choose(request)
+        wire, since = self.choose(request, size), time.monotonic()
         self.in_flight += 1
         try:
-            found = await send(wire)
-        except BackendUnavailable:
             if wire is self.wire:
-                self.unavailable()
-            raise
+                try:
+                    found = answers(await send(wire), request.n, wire.who)
+                    self._check_end(request.sampling, found)
+                except asyncio.CancelledError:
+                    waited = time.monotonic() - since
+                    if waited >= self.patience and not (begun is not None and begun()):
+                        self.unavailable()  # it may answer nobody, and the call may be asked again
+                    raise
+                except BackendError as error:
+                    if not isinstance(error, _REFUSED):
+                        self.unavailable()
+                    if begun is not None and begun():
+                        raise
+                    wire = self._plain
+            if wire is self._plain:
+                found = await send(wire)
         finally:
             self.in_flight -= 1
         if request.draft is not None:
             self.answered(request.draft, found, speculated=wire is self.wire)
         return found
+
+    def _check_end(self, sampling: Sampling, found: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse a reply that goes on behind its end. Raises ``BackendRefused``.
+
+        SGLang looks at the length first: where the last step of an answer is longer than the
+        tokens that were left, it overlooks what would have ended the answer in the middle of it.
+        """
+        ends = self.ends.union(sampling.stop_tokens)
+        if dict(sampling.extra).get("ignore_eos"):
+            ends = frozenset()
+        for each in found:
+            has_stop = any(stop in each["text"] for stop in sampling.stop)
+            if has_stop or not ends.isdisjoint(each["output_ids"][:-1]):
+                raise BackendRefused(
+                    f"{self.wire.who} went on behind the end of its answer; ask again"
+                )
 
     def answered(self, draft: Draft, found: Any, speculated: bool) -> None:
         """Note what *draft* was worth for *found*, the reply, or what it would have been worth."""
@@ -209,28 +337,30 @@ class DraftingServer:
                     # spec_accept_length, which is 2 for an answer of two tokens without a draft.
                     self.shown[draft.own].add(tokens - 1, steps)
             if self.encode and not self._is_busy and draft.samples and isinstance(text, str):
-                recorded = draft.samples[min(number, len(draft.samples) - 1)].text
+                sample = draft.samples[min(number, len(draft.samples) - 1)]
+                recorded = (sample.reasoning or "") + sample.text
                 theirs = self.encode(recorded[:_COMPARED])
                 # The server encodes the texts that it is given. A model may have written the same
                 # text with other tokens, which such a draft does not hit.
-                ours = _ids(each.get("output_ids")) or self.encode(text)
-                if len(recorded) > _COMPARED:
-                    ours = ours[: len(theirs)]
+                ours = _ids(each.get("output_ids")) or self.encode(text[: 2 * _COMPARED])
+                behind = 0 if len(recorded) > _COMPARED else _BEHIND
+                ours = ours[: len(theirs) + behind]
                 if len(ours) > 1:
                     steps = steps_with(theirs, ours, self.tokens)
                     self.likely[draft.own].add(len(ours) - 1, steps)
 
     def unavailable(self) -> None:
         """Note that the server could not be asked: for a while nothing is sent there."""
-        self._away_until = time.monotonic() + _AWAY_S
+        self.server, self._away_until = None, time.monotonic() + _AWAY_S
         self._runs.clear()  # it may come back with nothing in its memory
 
     # -- the texts that the server looks drafts up in
 
     def _offer(self, run: DraftRun) -> None:
         """Have the server load the texts of *run*, once; no call waits for that."""
-        if run.name not in self._runs:
-            self._runs[run.name] = asyncio.ensure_future(self._load(run))
+        known = self._runs.get(run.name)
+        if known is None or known.cancelled():
+            self._runs[run.name] = self._started(self._load(run))
 
     async def _load(self, run: DraftRun) -> None:
         name, path = f"appl-{run.name}", "/add_external_corpus"
@@ -239,21 +369,54 @@ class DraftingServer:
             known = await self.wire.get("/list_external_corpora")
             counts = known.get("corpus_token_counts") if isinstance(known, Mapping) else None
             if not isinstance(counts, Mapping) or name not in counts:
+                if name not in self._given:
+                    self._given.append(name)  # it is loaded even if whoever asked has gone
                 await self.wire.within(_LOAD_S, self.wire.post(path, body), path)
-                self._loaded.append(name)
         except BackendError as error:
             self._advise(f"recorded answers were not loaded as drafts: {error}")
+            if isinstance(error, BackendUnavailable):
+                self.unavailable()
 
     async def aclose(self) -> None:
         """Have the server forget the texts that it was given, and close the connections."""
-        for task in self._runs.values():
-            task.cancel()
-        await asyncio.gather(*self._runs.values(), return_exceptions=True)
+        await self._end_tasks()
         path = "/remove_external_corpus"
-        for name in self._loaded:
+        for name in self._given:
             body = canonical({"corpus_id": name}).encode("ascii")
             try:
                 await self.wire.within(_CLOSE_S, self.wire.post(path, body), path)
+            except BackendRefused:
+                continue  # this one it has not taken
             except BackendError:
                 break  # a server that is gone has forgotten them as well
         await self.wire.aclose()
+
+    async def _end_tasks(self) -> None:
+        """Wait for texts that are being loaded, which a server cannot remove; end what is left."""
+        here, mine = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+        for task in list(self._tasks):
+            loop = task.get_loop()
+            if loop is here:
+                mine.add(task)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(task.cancel)
+        if self._checking is not None and self._checking in mine:
+            self._checking.cancel()
+        if mine:
+            await asyncio.wait(mine, timeout=_CLOSE_S)
+        for task in mine:
+            task.cancel()
+        await asyncio.gather(*mine, return_exceptions=True)
+
+
+_REFUSED = (BackendRefused, PromptTooLong, Unsupported)
+"""Errors of a server that is there, and does not take the one call."""
+
+
+def _room(server: ServerFacts) -> float:
+    """The tokens of prompt and answer together that *server* does not shorten, as far as known."""
+    page, most = server.facts.get("page_size"), server.facts.get("max_total_num_tokens")
+    rooms = [each for each in (server.context, server.longest) if each is not None]
+    if type(most) is int:
+        rooms.append(most - (page if type(page) is int else 1) - _MARGIN)
+    return min(rooms, default=float("inf"))

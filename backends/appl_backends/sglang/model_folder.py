@@ -43,6 +43,19 @@ def defaults_of(folder: Path) -> dict[str, Any]:
     return {name: said[name] for name in _SAMPLED if said.get(name) is not None}
 
 
+def ends_of(folder: Path) -> frozenset[int]:
+    """The tokens that end an answer, by those files of the model that can be read."""
+    found = set[int]()
+    for name in ("config.json", "generation_config.json"):
+        said: Any = None
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            said = json.loads((folder / name).read_text("utf-8"))
+        ends = said.get("eos_token_id") if isinstance(said, dict) else None
+        listed = ends if isinstance(ends, list) else [ends]
+        found.update(each for each in listed if type(each) is int)
+    return frozenset(found)
+
+
 def _hub() -> Path:
     if "HF_HUB_CACHE" in os.environ:
         return Path(os.environ["HF_HUB_CACHE"])

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from appl.backend import canonical
 from appl.errors import ConfigError
 from appl_backends.http.client import Body
+from appl_backends.sglang.answers import check_goes_on
 from appl_backends.sglang.probe import ServerFacts, probe
 from appl_backends.sglang.wire import Wire
 
@@ -94,6 +95,7 @@ class PrefillServer:
         found: dict[int, Any] = {}
         async with aclosing(self.wire.stream("/generate", body)) as events:
             async for event in events:
+                check_goes_on(event, self.wire.who)  # a stream tells of its failure in an event
                 index = event.get("index") if isinstance(event, Mapping) else None
                 found[index if type(index) is int else len(found)] = event
         return [found[each] for each in sorted(found)]

@@ -69,12 +69,20 @@ class Parameters:
             found = self._known[key] = self._made(sampling, offer)
         return found
 
-    def _made(self, sampling: Sampling, offer: Offer | None) -> tuple[bytes, bytes]:
+    def chosen(self, sampling: Sampling) -> dict[str, Any]:
+        """The parameters by which the tokens of answers to *sampling* are chosen and bounded."""
         given = dict(self._defaults)
         pairs = (("max_tokens", "max_new_tokens"), ("temperature",) * 2, ("top_p",) * 2)
         for here, there in pairs:
             if (value := getattr(sampling, here)) is not None:
                 given[there] = value
+        for name, value in sampling.extra:
+            if name in SAMPLED:
+                given[SAMPLED[name]] = _as_text(name, value)
+        return given
+
+    def _made(self, sampling: Sampling, offer: Offer | None) -> tuple[bytes, bytes]:
+        given = self.chosen(sampling)
         if sampling.stop:
             given["stop"] = list(sampling.stop)
         if sampling.stop_tokens:
@@ -85,9 +93,6 @@ class Parameters:
         if sampling.seed is not None and self._seeded:
             given["sampling_seed"] = sampling.seed
         around = routed(sampling)
-        for name, value in sampling.extra:
-            if name in SAMPLED:
-                given[SAMPLED[name]] = _as_text(name, value)
         if sampling.logprobs is not None:
             around |= {"return_logprob": True, "return_text_in_logprobs": True}
             around["top_logprobs_num"] = sampling.logprobs
