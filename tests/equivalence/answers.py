@@ -192,7 +192,7 @@ class Answers(Plain):
             return text
         if shape == "Heat":
             return self.names["Heat"](text)
-        value = json.loads(text)
+        value = float(text) if shape == "float" else json.loads(text)
         return self.names["Point"](**value) if shape == "Point" else value
 
     names: dict[str, Any]
@@ -259,7 +259,7 @@ def shape_of(wanted: Any) -> str | None:
 
 VALUES = {
     "int": r"\d+", "bool": "true|false", "word": "red|green", "list": r"\[.*\]", "Point": r"\{.*\}",
-    "float": r"\d+\.\d+", "Heat": "hot|cold", "words": r"\[.*\]",
+    "float": r"\d+(\.\d+)?", "Heat": "hot|cold", "words": r"\[.*\]",
 }  # fmt: skip
 JSON = ("list", "words", "Point")
 

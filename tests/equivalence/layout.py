@@ -18,6 +18,9 @@ class ToolCall(NamedTuple):
     name: str
     arguments: str
 
+    def __str__(self) -> str:
+        return f"[call {self.id}: {self.name}({self.arguments})]"
+
 
 class Msg(NamedTuple):
     """A message: who says what; ``media`` are pictures with their places in the text."""
@@ -37,7 +40,8 @@ class Msg(NamedTuple):
 
     def __str__(self) -> str:
         speaker = f"{self.role} ({self.name})" if self.name else self.role
-        return f"{speaker}: {self.content}"
+        said = [self.content] if self.content else []
+        return f"{speaker}: " + "\n".join([*said, *map(str, self.calls)])
 
 
 Messages = tuple[Msg, ...]
