@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from appl.base.packages import declared, version
 
 GROUP = "appl.backends"
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
 def by_the_library(group: str) -> dict[str, str]:
@@ -33,6 +35,12 @@ def package(place: Path, folder: str, text: str, name: str = "some") -> None:
 @pytest.mark.parametrize("group", [GROUP, "console_scripts", "pytest11", "none.of.these"])
 def test_this_environment_declares_what_the_library_finds(group: str) -> None:
     assert by_us(group) == by_the_library(group)
+
+
+def test_the_installed_backends_are_those_of_the_project_file() -> None:
+    written = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["entry-points"][GROUP]
+    ours = {name: place for name, place in by_us(GROUP).items() if "appl_backends." in place}
+    assert ours == written, "install the package again: pip install -e '.[dev]'"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 _shared: dict[tuple[object, ...], Traffic] = {}
 os.register_at_fork(after_in_child=_shared.clear)
 
-_SECONDS = ("period", "base", "cap", "patience", "first_token", "between_tokens", "total")
+_PARTS: dict[str, type[Limits | Allowance | Retries | Deadlines | Policy]] = {
+    "limits": Limits,
+    "budget": Allowance,
+    "retries": Retries,
+    "deadlines": Deadlines,
+    "schedule": Policy,
+}
+"""The class whose fields the keys of a table are; a field of seconds has a name that ends so."""
 
 
 @memoized
@@ -93,4 +100,5 @@ def _part(config: Config, table: str, backend: str) -> dict[str, Any]:
     if "requests" in own:  # which general requests per minute do not override
         values = {name: value for name, value in values.items() if name != "requests_per_minute"}
     values = {**values, **own}
-    return {f"{name}_s" if name in _SECONDS else name: value for name, value in values.items()}
+    known = _PARTS[table].__dataclass_fields__
+    return {f"{name}_s" if f"{name}_s" in known else name: v for name, v in values.items()}

@@ -74,6 +74,27 @@ def test_a_name_stands_in_the_file_that_a_page_gives_for_it(page: Path) -> None:
         assert re.search(rf"^(?:(?:class|def) )?{first}\b", text, re.MULTILINE), name
 
 
+def test_a_row_of_the_five_changes_names_what_stands_in_its_files() -> None:
+    text = CONTRIBUTING.read_text("utf-8").partition("## Five changes")[2]
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    missing = list[str]()
+    for row in rows:
+        words = CODE.findall(row)
+        files = [ROOT / word for word in words if (ROOT / word).is_file()]
+        files += [file.parent / word for file in files for word in words if "/" not in word]
+        said = "".join(file.read_text("utf-8") for file in {*files} if file.is_file())
+        names = [word for word in words if re.fullmatch(r"[A-Za-z_][\w.]*", word)]
+        named = {
+            part
+            for word in names
+            if not word.endswith((".py", ".toml")) and len(word) > 2
+            for part in word.split(".")
+        }
+        missing += [name for name in named if files and not re.search(rf"\b{name}\b", said)]
+    assert len(rows) > 15
+    assert not missing
+
+
 def test_the_rooms_may_import_what_the_page_says() -> None:
     rows = {
         name: "" if may == "nothing" else may

@@ -15,7 +15,9 @@ import pytest
 
 import appl
 from appl import GenOptions, gen, gen_with_tools, select
+from appl.backend import FEATURES
 from appl.errors import InvalidOption, UnknownOption
+from appl.runtime.answers.gen_options import FEATURES as NEEDED
 from appl.testing import Echo, Scripted, running
 from appl.tracing import Trace
 
@@ -33,6 +35,21 @@ def test_help_describes_every_option_of_gen() -> None:
     described = set(re.findall(r"^ {8,}(\w+): ", text, flags=re.MULTILINE))
     assert described == OPTIONS
     assert "@ppl" in text
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONS))
+def test_gen_takes_each_of_its_options(name: str) -> None:
+    default = inspect.signature(gen).parameters[name].default
+    with running(Echo()):
+        try:
+            gen(**{name: default, "messages": "q"})
+        except UnknownOption:
+            pytest.fail(f"{name!r} is a field of neither Sampling nor RequestOptions")
+
+
+def test_a_backend_can_state_the_feature_of_each_option_that_needs_one() -> None:
+    """The others are taken by every backend: ``_EVERYWHERE`` lists them."""
+    assert {*NEEDED} & OPTIONS <= FEATURES, "add the name to FEATURES in appl/backend/__init__.py"
 
 
 @pytest.mark.parametrize("f", [select, gen_with_tools])

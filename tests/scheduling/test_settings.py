@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,18 @@ from appl.config.schedule import PRICES, TABLES as TABLE_NAMES
 from appl.errors import ConfigError
 from appl.runtime.scheduling import Traffic
 from appl.session.scheduling import policy_of, traffic_of
-from appl.testing import Late, Limits, Policy, Run, VirtualClock
+from appl.testing import (
+    Allowance,
+    Deadlines,
+    Echo,
+    Late,
+    Limits,
+    Policy,
+    Retries,
+    Run,
+    VirtualClock,
+    running,
+)
 
 TABLES = """
 [limits]
@@ -90,6 +102,17 @@ def test_every_part_of_the_policy_has_a_key() -> None:
     parts = {each.name for each in fields(Policy)} - {*TABLE_NAMES, PRICES}
     parts -= {"gather_s", "concurrency_start", "clock"}
     assert parts == {*TABLE_NAMES["schedule"]}
+
+
+@pytest.mark.parametrize(
+    "part", [Limits, Allowance, Retries, Deadlines], ids=lambda part: part.__name__
+)
+def test_every_field_of_a_part_has_a_key_with_its_default(part: Any) -> None:
+    table = "budget" if part is Allowance else part.__name__.lower()
+    wanted = {each.name.removesuffix("_s"): each.default for each in fields(part)}
+    found = {key.name: key.default for key in TABLE_NAMES[table].values()}
+    found.pop("requests_per_minute", None)  # another way of writing two others
+    assert found == wanted
 
 
 def test_without_tables_it_is_the_default(tmp_path: Path) -> None:
@@ -176,3 +199,18 @@ def test_two_runs_never_have_more_calls_at_once_than_their_server_bears() -> Non
         beside.join()
     assert found == [["yes"] * 12] * 2
     assert backend.most == 3
+
+
+class Broken(Echo):
+    def order(self, queue: Any) -> Any:
+        raise RuntimeError("no order today")
+
+
+def test_a_call_fails_with_the_error_of_a_backend_that_cannot_bring_its_order() -> None:
+    @ppl
+    def ask() -> str:
+        "hello"
+        return str(gen())
+
+    with running(Broken()), pytest.raises(RuntimeError, match="no order today"):
+        ask()

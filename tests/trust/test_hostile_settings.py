@@ -59,7 +59,9 @@ def main(question: str = "What?"):
 if __name__ == "__main__":
     print(main())
 """
-OURS = ("anthropic", "openai", "litellm", "sglang", "embedded")
+OURS = tuple(
+    name for name, point in installed().items() if point.value.startswith("appl_backends.")
+)
 _MODULES = (
     "anthropic.body:OPTIONS",
     "openai.body:OPTIONS",
@@ -169,10 +171,11 @@ def test_every_setting_has_a_class() -> None:
         table: {*keys, *(GONE if table == "schedule" else ())}
         for table, keys in KEYS_OF_TABLES.items()
     }
-    assert set(BACKENDS) == set(OURS)
     for backend in OURS:
-        assert set(BACKENDS[backend]) == signature(backend), backend
-    assert set(OPTIONS) >= options()
+        classes = set(BACKENDS.get(backend, {}))
+        assert classes == signature(backend), f"{backend!r} in BACKENDS of appl/config/classes.py"
+    assert set(BACKENDS) == set(OURS)
+    assert not options() - set(OPTIONS), "OPTIONS of appl/config/classes.py"
 
 
 @pytest.mark.parametrize(
@@ -350,6 +353,9 @@ def test_no_command_goes_on_without_approval(theirs: Stranger, run: Path, name: 
         err = io.StringIO()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
             code = main(words)
+        assert "usage:" not in err.getvalue(), (
+            f"{err.getvalue()}write the words of {name!r} in _WORDS, or its name in _NO_SETTINGS"
+        )
         assert code == 2 and NEEDS in err.getvalue(), (key, code, err.getvalue())
         assert not theirs.effects(), key
     made = {p.name for p in {*theirs.folder.rglob("*")} - {*before}}

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush, heapreplace
 from itertools import count, repeat
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -191,9 +191,11 @@ class FairOrder(PlainOrder):
 
 def plain_order(policy: Policy) -> Order:
     """The order that *policy* names."""
+    if policy.order == "program":
+        return FairOrder(policy.clock.now if policy.clock is not None else time.monotonic)
     if policy.order == "fifo":
         return Fifo()
-    return FairOrder(policy.clock.now if policy.clock is not None else time.monotonic)
+    assert_never(policy.order)
 
 
 def program_of(call: Call) -> str:

@@ -97,7 +97,12 @@ class Scheduler:
         if call.batches is not None:  # it is sent with others, and has no place in the order
             call.batches.enter(call, self)
             return
-        self.order.add(call)
+        try:
+            order = self.order
+        except Exception as error:  # a backend brings it: nobody else would end the call
+            call.failed(error)
+            return
+        order.add(call)
         self.look()
 
     def recall(self, call: Call, response: Response, requests: int) -> None:

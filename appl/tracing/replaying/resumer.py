@@ -45,6 +45,18 @@ from appl.tracing.replaying.sequencer import (
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
+    from appl.runtime.event import AttemptFailed, CallDispatched, ChunkArrived
+
+    OfRecorded = (
+        CallDispatched
+        | AttemptFailed
+        | ChunkArrived
+        | ChunksDelivered
+        | CallEnded
+        | Delivered
+        | ToolEnded
+    )
+    """What happens to a call or a tool after its start."""
 
 
 class Resumer(Recall):
@@ -239,7 +251,8 @@ class Resumer(Recall):
             return True
         if isinstance(event, RunEnded | Failed | BatchChanged):
             return True
-        address = event.address
+        of_recorded: OfRecorded = event  # a type checker finds a kind that nothing here knows
+        address = of_recorded.address
         recorded = self.trace.by_address.get(address) or self.trace.tools.get(address)
         ended = recorded is not None and recorded.outcome is not None
         return not (address in self.refused or (ended and self.stands(address)))
