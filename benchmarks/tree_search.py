@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--room", type=float, default=0.25)
     parser.add_argument("--searches", type=int, default=len(TOPICS))
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
-    parser.add_argument("--share", type=float, nargs="*", default=[0.0, 1.0, 1.5, 2.0])
+    parser.add_argument("--share", type=float, nargs="*", default=[0.0, 2.0, 3.0])
     parser.add_argument("--cover", type=float, default=1.0)
     parser.add_argument("--kept", type=int, help="texts that are gone on with at most; the width")
     parser.add_argument("--out", type=Path)
