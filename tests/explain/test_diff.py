@@ -148,6 +148,16 @@ def test_settings_explain_what_they_set(tmp_path: Path) -> None:
     assert (join.address, join.through) == ("/tree.0/gen.0", "settings")
 
 
+def test_a_seed_that_was_drawn_and_then_given_is_no_difference(tmp_path: Path) -> None:
+    def run(name: str, given: int | None, effective: int) -> Trace:
+        made = {"settings": {"seed": given}, "seed": effective}
+        return recorded(tmp_path / name, tree, lambda _: "x", ["one"], **made)
+
+    first, again, other = run("a.trace", None, 7), run("b.trace", 7, 7), run("c.trace", 8, 8)
+    assert compare(first, again).differences == []
+    assert told(compare(first, other).differences) == ["changed setting seed"]
+
+
 def test_other_programs_and_arguments_come_first(tmp_path: Path) -> None:
     def run(name: str, digest: str, word: str) -> Trace:
         entry = {"kind": "cli", "file": "/x/p.py", "directory": "/x", "argv": [word]}
