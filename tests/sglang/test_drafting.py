@@ -540,6 +540,20 @@ async def test_a_server_that_is_not_there_stops_no_call(served: Served, plain: T
     assert any("speculates" in line for line in said)
 
 
+async def test_a_server_that_says_nothing_of_itself_is_not_waited_for(
+    served: Served, plain: Twin, speculating: Twin
+) -> None:
+    said: list[str] = []
+    backend = client(served, url=plain.url, drafting=speculating.url, advise=said.append)
+    assert backend._drafting is not None
+    backend._drafting.patience, speculating.holds = 0.0, "/server_info"
+    speculating.released.clear()
+    assert (await backend.complete(drafted())).text
+    speculating.released.set()
+    await backend.aclose()
+    assert any("speculates" in line for line in said) and not speculating.bodies("/generate")
+
+
 async def test_a_server_that_does_not_speculate_is_refused(
     open_client: Callable[..., SGLang], plain: Twin
 ) -> None:

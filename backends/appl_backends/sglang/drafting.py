@@ -139,9 +139,9 @@ class DraftingServer:
     they were worth. ``in_flight`` are the calls at both servers. ``encode`` makes tokens of a text,
     and is set when the tokenizer is known; a step tries ``tokens`` of them. ``chosen`` gives the
     parameters with which a call is sampled, ``ends`` are the tokens that end an answer. ``server``
-    is what the server has said of itself, ``None`` while it is not known to be there. A call that
-    is cancelled after ``patience`` seconds of silence counts as one that the server failed at.
-    *advise* is told if the server does not take what is given to it.
+    is what the server has said of itself, ``None`` while it is not known to be there. A server
+    that says nothing of itself for ``patience`` seconds, or nothing to a call that is cancelled
+    then, is left alone for a while. *advise* is told if it does not take what is given to it.
     """
 
     def __init__(self, wire: Wire, plain: Wire, advise: Callable[[str], None]) -> None:
@@ -191,7 +191,7 @@ class DraftingServer:
         Raises ``ConfigError`` if it does not, ``BackendError`` if it cannot be asked.
         """
         self.server, plain = None, self._beside
-        here = await probe(self.wire)
+        here = await self.wire.within(self.patience, probe(self.wire), "/server_info")
         self.wire.names(here.model)
         if here.model != plain.model:
             raise ConfigError(
