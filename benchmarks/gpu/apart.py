@@ -63,14 +63,15 @@ def share(values: list[float], part: float) -> float | None:
     return round(sorted(values)[min(len(values) - 1, int(len(values) * part))] * 1000, 1)
 
 
-def halts(ends: list[tuple[float, float]], at_least: float = 0.05) -> list[dict[str, float]]:
-    """When streams stood still together, of gaps as times of their ends and lengths; longest first.
+def halts(gaps: list[tuple[float, float]], at_least: float = 0.05) -> list[dict[str, float]]:
+    """When streams stood still together, the longest first.
 
-    Those that end within 20 ms of each other are one halt.
+    *gaps* have the times of their ends and their lengths. Those of at least *at_least* seconds that
+    end within 20 ms of each other are one halt.
     """
     found: list[dict[str, float]] = []
     last = -1.0
-    for end, gap in sorted(each for each in ends if each[1] >= at_least):
+    for end, gap in sorted(each for each in gaps if each[1] >= at_least):
         if end - last > 0.02:
             found.append({"at_s": round(end, 2), "ms": 0.0, "streams": 0})
         found[-1]["ms"] = max(found[-1]["ms"], round(gap * 1000, 1))
@@ -84,8 +85,7 @@ class Load:
 
     def __init__(self, backends: list[SGLang], texts: Texts, options: argparse.Namespace) -> None:
         self.backends, self.texts, self.options = backends, texts, options
-        self.gaps: list[float] = []
-        self.ends: list[tuple[float, float]] = []  # of gaps: seconds from the start, and length
+        self.gaps: list[tuple[float, float]] = []  # when each ended, and its length, in seconds
         self.asked: list[float] = []  # when long prompts were sent
         self.began = 0.0
         self.first: list[float] = []
@@ -123,8 +123,7 @@ class Load:
             self.first += times[:1]
             since = began - self.began
             for earlier, later in itertools.pairwise(times):
-                self.gaps.append(later - earlier)
-                self.ends.append((since + later, later - earlier))
+                self.gaps.append((since + later, later - earlier))
             self.tokens += answer.usage.completion_tokens or 0
             turn += 1
             chain = Messages(chain, Message("assistant", answer.text))
@@ -184,13 +183,13 @@ class Load:
         return {
             "seconds": round(took, 1),
             "tokens_s": round(self.tokens / took),
-            "gap_ms": shares(self.gaps),
+            "gap_ms": shares([gap for _, gap in self.gaps]),
             "first_ms": shares(self.first),
             "call_ms": shares(self.calls),
             "long_first_ms": shares(self.long),
             "calls": len(self.calls),
             "long": len(self.long),
-            "halts": halts(self.ends),
+            "halts": halts(self.gaps),
             "long_asked_s": self.asked,
             "errors": self.errors[:5],
             "failed": len(self.errors),

@@ -59,7 +59,7 @@ def read(answer: Any, who: str) -> Mapping[str, Any]:
     lists = {name: meta[name] for name in _LISTS if isinstance(meta.get(name), list)}
     return {
         "text": text,
-        "output_ids": ids if _are_right(ids, {}) else [],
+        "output_ids": ids_in(ids),
         "meta_info": {**known, **lists, "finish_reason": ended or {"type": UNKNOWN}},
     }
 
@@ -77,6 +77,11 @@ def _broken_off(ended: Mapping[str, Any], who: str) -> NoReturn:
         raise error_of_payload({"error": ended}, who)
     said = excerpt(str(ended.get("message") or "it does not say why"))
     raise BackendUnavailable(f"{who} broke the answer off: {said}")
+
+
+def ids_in(found: Any) -> list[int]:
+    """*found* if it is a list of token ids; an empty one otherwise."""
+    return found if _are_right(found, {}) else []
 
 
 def _are_right(ids: Any, meta: Mapping[str, Any]) -> bool:

@@ -473,9 +473,7 @@ class SGLang:
                     prompts = request.n
                 generate = partial(self._sent, stream=stream, wire=self._wire)
                 return await self._prefill.asked(body, prompts, generate)
-            if stream is not None:
-                return await stream(self._wire, body)
-            return await self._wire.exchange("POST", "/generate", body)
+            return await self._sent(body, stream, self._wire)
         except asyncio.CancelledError:
             # The server would generate to the end for nobody. The abort is a task of its own,
             # because this one is being cancelled and must not wait.
@@ -514,7 +512,8 @@ class SGLang:
     def _abort(self, rid: str) -> None:
         if self._closed:
             return
-        for wire in (*self._workers, *self._wires()[bool(self._workers) :]):
+        first, *beside = self._wires()
+        for wire in (*(self._workers or [first]), *beside):
             path = "/abort_request"
             stopping = wire.within(STOP_S, wire.post(path, request_bodies.ask_to_stop(rid)), path)
             task = asyncio.ensure_future(stopping)

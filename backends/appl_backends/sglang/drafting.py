@@ -30,7 +30,7 @@ from appl.errors import (
     PromptTooLong,
     Unsupported,
 )
-from appl_backends.sglang.answers import answers
+from appl_backends.sglang.answers import answers, ids_in
 from appl_backends.sglang.model_folder import ends_of
 from appl_backends.sglang.probe import ServerFacts, probe
 from appl_backends.sglang.wire import Wire
@@ -106,11 +106,6 @@ def steps_with(draft: Sequence[int], answer: Sequence[int], tokens: int) -> int:
         done += kept + 1
         steps += 1
     return steps
-
-
-def _ids(found: Any) -> list[int]:
-    """*found* if it is a list of token ids; an empty one otherwise."""
-    return found if type(found) is list and {int}.issuperset(map(type, found)) else []
 
 
 class Acceptance:
@@ -255,7 +250,7 @@ class DraftingServer:
         if request.sampling.seed is not None and self._beside.deterministic:
             return False  # a seed gives other samples where several tokens are drawn at once
         chosen = self.chosen(request.sampling)
-        if any(chosen.get(name) not in (None, least) for name, least in _NEUTRAL.items()):
+        if any(chosen.get(name) not in (None, neutral) for name, neutral in _NEUTRAL.items()):
             return False
         room = _room(self.server or ServerFacts())
         if room >= _room(self._beside):
@@ -342,7 +337,7 @@ class DraftingServer:
                 theirs = self.encode(recorded[:_COMPARED])
                 # The server encodes the texts that it is given. A model may have written the same
                 # text with other tokens, which such a draft does not hit.
-                ours = _ids(each.get("output_ids")) or self.encode(text[: 2 * _COMPARED])
+                ours = ids_in(each.get("output_ids")) or self.encode(text[: 2 * _COMPARED])
                 behind = 0 if len(recorded) > _COMPARED else _BEHIND
                 ours = ours[: len(theirs) + behind]
                 if len(ours) > 1:
