@@ -44,9 +44,7 @@ def policy_of(config: Config, backend: str) -> Policy:
     """The policy of a run with *backend*, from the tables about scheduling."""
     if not config.schedule:
         return Policy(prices={})
-    from appl.config.schedule import TABLES  # few programs have such a table
-
-    parts = {table: _part(config, table, backend) for table in TABLES}
+    parts = {table: _part(config, table, backend) for table in _PARTS}
     limits, schedule = parts["limits"], parts["schedule"]
     if (per_minute := limits.pop("requests_per_minute", None)) is not None:
         limits |= {"requests": per_minute, "period_s": 60.0}
