@@ -11,6 +11,7 @@ import random
 import struct
 import subprocess
 import sys
+import threading
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,11 +183,19 @@ def test_embedded_vectors_are_means_of_the_tokens_embeddings() -> None:
 
 
 def test_texts_that_wait_together_go_in_few_requests(server: Server) -> None:
-    asked = texts(1000)
+    asked, all_wait = texts(1000), threading.Event()
+
+    def vector(text: str) -> list[float]:
+        all_wait.wait(60)  # the server answers nothing before
+        return bag_of_words(text)
+
+    server.vector = vector
 
     @ppl
     def main() -> Any:
-        return [embed(text) for text in asked]
+        found = [embed(text) for text in asked]
+        all_wait.set()
+        return found
 
     with running(openai(server)):
         assert [list(vector) for vector in main()] == [list(expected(text)) for text in asked]
