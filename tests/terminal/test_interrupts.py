@@ -17,6 +17,8 @@ from tests.terminal.test_screen import OUR_LINE, stage, typed
 
 LINE = re.compile(r"\d+ s  (\d+ (running|waiting)|\d+ done)")
 """What a line of ours says."""
+UNTIL_CTRL_C = "\n    while True:\n        time.sleep(0.05)"
+"""A signal just before one long sleep would only be looked at behind it."""
 INTERRUPTED = (130, -signal.SIGINT)
 """The code of ``appl run``, and what kills Python itself in its last moment: a shell shows 130."""
 FEW = ("pieces with links, lists and slashed brackets", "a question", "a map that prints lines")
@@ -58,7 +60,7 @@ def test_so_it_does_at_forty_moments(name: str, tmp_path: Path, warm: Path) -> N
 
 
 def test_ctrl_c_while_our_line_is_drawn_takes_it_away(tmp_path: Path, warm: Path) -> None:
-    screen = stage(tmp_path, '    print(say("one"))\n    time.sleep(60)')
+    screen = stage(tmp_path, '    print(say("one"))' + UNTIL_CTRL_C)
     whole = screen.run(warm / "appl", "run", "prog.py", ctrl_c_on=OUR_LINE)
     assert whole.code == 130
     check(whole, tmp_path)
@@ -68,8 +70,8 @@ def test_ctrl_c_while_our_line_is_drawn_takes_it_away(tmp_path: Path, warm: Path
 def test_an_interrupted_program_says_how_to_go_on(
     words: list[str], tmp_path: Path, warm: Path
 ) -> None:
-    body = '    print(say("one"))\n    print("asked", flush=True)\n    time.sleep(60)'
-    screen = stage(tmp_path, body)
+    body = '    print(say("one"))\n    print("asked", flush=True)'
+    screen = stage(tmp_path, body + UNTIL_CTRL_C)
     command = warm / words[0], *words[1:], "prog.py"
     shown = screen.run(*command, typing=[Typing("asked", ctrl_c=True)])
     (path,) = (tmp_path / ".appl" / "runs").glob("*.trace")

@@ -29,9 +29,15 @@ CHILDREN = {
 """,
 }
 BODY = """    import subprocess
-    CHILD = "import time; print('child begun', flush=True); time.sleep(60)"
+    CHILD = '''
+import signal, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+print("child begun", flush=True)
+time.sleep(60)
+'''
     print(say("one"))
 """
+"""With Python's own handler, a signal just before the sleep would only be looked at behind it."""
 COMMANDS = ("appl run", "python")
 CTRL_C = Typing("child begun", ctrl_c=True)
 
