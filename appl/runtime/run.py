@@ -251,10 +251,14 @@ class Run:
     def __enter__(self) -> Run:
         open_runs.append(self)
         if self.is_isolated:
-            isolated.begin(_LIVE if type(self.outside.world) is Live else _RECORD)
+            self.isolate()
         self.tree.enter()
         self._join()
         return self
+
+    def isolate(self) -> None:
+        """Tell processes that are started from now on that they may ask nobody."""
+        isolated.begin(_LIVE if type(self.outside.world) is Live else _RECORD)
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
