@@ -21,6 +21,8 @@ from appl.prompt import digest_of, tagged
 from appl.prompt.command_words import shown_words
 from appl.tracing.format.codec import Plain
 
+PROGRAM = "APPL_PROGRAM"
+"""Set in the environment of a hosted program's processes: the files of the command and of it."""
 _OWN_MODULES = 200
 _SETTLED_S = 2.0  # a file that was changed just now may change again within one tick of its clock
 
@@ -60,10 +62,28 @@ class Entry:
 
 
 def script(kind: Literal["script", "api"] = "script") -> Entry:
-    """The program that Python runs; it has no file in a REPL, a notebook or with ``-c``."""
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    path = _resolved(file, os.getcwd()) if file else None
+    """The program that Python runs; it has no file in a REPL, a notebook or with ``-c``.
+
+    Runs inside of one of ``appl run``, and those of processes that a fork or ``multiprocessing``
+    makes of it, have that command's program.
+    """
+    path = _main_file()
+    command, _, program = os.environ.get(PROGRAM, "").partition(os.pathsep)
+    if program and path == command:
+        return Entry(kind, program)
     return Entry(kind, path, argc=max(len(sys.argv) - 1, 0))
+
+
+def tell_copies(entry: Entry) -> None:
+    """Tell processes that are made of this one that the command runs the program of *entry*."""
+    command = _main_file()
+    if command and entry.file is not None and os.path.isabs(entry.file):
+        os.environ[PROGRAM] = f"{command}{os.pathsep}{entry.file}"
+
+
+def _main_file() -> str | None:
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return _resolved(file, os.getcwd()) if file else None
 
 
 @lru_cache(maxsize=4)

@@ -26,6 +26,7 @@ from appl.runtime import isolated
 from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.runtime.run import Run
 from appl.session.deferred_close import at_exit, users_threads
+from appl.session.entry import PROGRAM
 from appl.session.session import BUDGET_ACCOUNT, OUTER, RECORDED, Session, make_session, shown, tell
 from appl.tracing.recording.writer import sync_before_exit
 
@@ -346,7 +347,7 @@ def exported(config: Config) -> Iterator[None]:
     present = {f"APPL_{name.upper()}": _written(v) for name, v in values.items() if v is not None}
     if budget := config.schedule.get("budget"):
         present[_BUDGET] = " ".join(f"{name}={amount}" for name, amount in budget.items())
-    before = {name: os.environ.get(name) for name in (*present, OUTER)}
+    before = {name: os.environ.get(name) for name in (*present, OUTER, PROGRAM)}
     os.environ.update(present)
     try:
         yield

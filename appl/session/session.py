@@ -44,7 +44,14 @@ from appl.session.backend_setup import (
     models_of,
     profiles_of,
 )
-from appl.session.entry import Entry, git_commit, program_digests, script, versions
+from appl.session.entry import (
+    Entry,
+    git_commit,
+    program_digests,
+    script,
+    tell_copies,
+    versions,
+)
 from appl.session.late_backends import LateBackends, Names, names_now
 from appl.session.ownership import recording_owner
 from appl.session.recording import Recording
@@ -422,6 +429,7 @@ def _begin(
     session.start_control(say, recorder)
     if session.entry.kind == "cli":
         os.environ[OUTER] = recorder.path.stem
+        tell_copies(session.entry)
     if "IPython" in sys.modules:
         from appl.session import notebook  # only a notebook needs it
 

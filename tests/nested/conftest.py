@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from appl.tracing import Trace
 from tests.cli.conftest import Project, project as project
 
 from .paying import BACKEND, PAID, paid
 
 Bill = Callable[[], int]
+
+
+def outermost(project: Project, module: str) -> list[str]:
+    """The names of the runs of the program in *module* that are inside of no other run."""
+    paths = [path for path in project.traces if f"-{module}-" in path.name]
+    return [path.stem for path in paths if "outer" not in Trace.open(path).header]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import Project
 
-from .conftest import Bill
+from .conftest import Bill, outermost
 from .paying import BACKEND
 from .programs import VARYING, Program
 
@@ -56,7 +56,7 @@ def fuzzed(project: Project, seed: int) -> list[str]:
     program = Program(seed, without=VARYING)
     project.write(f"fuzzed_{seed}.py", program.source)
     assert project.appl("run", f"fuzzed_{seed}.py:main", "--json").code == 0
-    names = [path.stem for path in project.traces if f"-fuzzed_{seed}-" in path.name]
+    names = outermost(project, f"fuzzed_{seed}")
     if not names:
         return []  # it asks nothing itself
     faults = []

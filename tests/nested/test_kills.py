@@ -19,7 +19,7 @@ import appl
 from appl.tracing import Trace
 from tests.cli.conftest import Project, Result
 
-from .conftest import Bill
+from .conftest import Bill, outermost
 from .paying import LAST_S, Answer, answers
 from .programs import VARYING, Program
 
@@ -105,7 +105,7 @@ class Killed:
 
     def _name(self) -> list[str]:
         """The name of the outermost trace; none if nothing was recorded."""
-        return [path.stem for path in self._traces() if f"-killed_{self.seed}-" in path.name][-1:]
+        return outermost(self.project, f"killed_{self.seed}")[-1:]
 
     def _traces(self) -> list[Path]:
         return self.project.traces

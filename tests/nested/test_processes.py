@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from appl.tracing import Trace
 from tests.cli.conftest import Project, Result
 
 from .conftest import Bill
@@ -209,3 +210,26 @@ def test_a_process_gets_no_key_of_the_settings(project: Project, bill: Bill) -> 
     done = project.python("-m", "appl", "run", "keys.py:main", "--json", cold=True)
     assert done.code == 0, done.err
     assert done.data["value"] == [[], [], [], "0"]
+
+
+COPIES = """\
+from multiprocessing import get_context
+from tests.nested.programs import ask
+
+def main():
+    str(ask("parent"))
+    child = get_context("fork").Process(target=lambda: str(ask("child")))
+    child.start()
+    child.join()
+"""
+
+
+def test_the_trace_of_a_forked_process_names_the_program(project: Project, bill: Bill) -> None:
+    project.write("copies.py", COPIES)
+    done = project.appl("run", "copies.py")
+    assert done.code == 0 and len(project.traces) == 2, done.err
+    for path in project.traces:
+        trace = Trace.open(path)
+        assert "-copies-" in path.name
+        assert trace.header["entry"]["file"] == str(project.folder / "copies.py")
+        assert str(project.folder / "copies.py") in trace.header["programs"]
