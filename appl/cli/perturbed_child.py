@@ -120,7 +120,10 @@ def _done(order: dict[str, Any]) -> dict[str, object]:
                 os.urandom = vars(random)["_urandom"] = _urandom(world.dice)
                 _set_clock(world)
             if order["record"] is not None:
-                value = program.run(lambda: _recording(program, order["record"], path, counted))
+                backend = order["record"]
+                value = program.run(
+                    lambda: _recording(program, backend, path, counted), f"the backend {backend}"
+                )
             else:
                 value = _replayed(program, path, world, counted)
     except BaseException as caught:
@@ -162,6 +165,7 @@ def _recording(
         config, entry=program.entry, instruments=[counted], path=path, say=lambda line: None
     )
     session.run.tool_memory = None  # nobody is shown the tools
+    session.run.answered_by = f"the backend {backend}"
     return session
 
 

@@ -12,6 +12,7 @@ from appl.cli.overrides import SAMPLING, settings
 from appl.cli.target import Target, load, parse
 from appl.cli.terminal import out, print_found, say, to_stderr
 from appl.config import load as load_config
+from appl.runtime import isolated
 from appl.runtime.preview import Preview
 from appl.runtime.prompts.rendering import Rendering
 from appl.session.process import hosted
@@ -53,7 +54,12 @@ def rendered(target: Target, words: list[str], options: Options, prog: str) -> R
     config = load_config({**settings, "trace": False})
     session = make_session(config, entry=target.entry(words), say=say)
     preview = session.run = Preview(session.run)
-    with preview.as_far_as_it_goes(), hosted(lambda: session):
+    preview.answered_by = "a preview"
+    with (
+        preview.as_far_as_it_goes(),
+        isolated.program(preview.answered_by),
+        hosted(lambda: session),
+    ):
         function = load(target, to_call=True)
         values, _ = bind(function, words, options_of(command), prog)
         preview.perform(function, (), values)

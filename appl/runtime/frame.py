@@ -90,7 +90,7 @@ class FrameRun(Protocol):
     dispatch: Dispatch
     trace_path: Callable[[], Path | None]
     nests: bool
-    is_isolated: bool
+    answered_by: str
     closed: bool
     refusal: str
     waiting: RunWaiting | None
@@ -367,7 +367,7 @@ def enclosing_run() -> FrameRun | None:
 
 def isolated_run() -> FrameRun | None:
     """The run of a test's backend or of a record that is open: nobody else may be asked."""
-    return next((run for run in reversed(open_runs) if run.is_isolated), None)
+    return next((run for run in reversed(open_runs) if run.answered_by), None)
 
 
 def here(content: Callable[..., str], *about: object, call: bool = True) -> Frame:

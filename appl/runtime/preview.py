@@ -104,6 +104,9 @@ class _Unasked(Live):
         programs.held_by(self)
         programs.answered_by(self, caches=False)
 
+    def begins_run(self) -> None:
+        self._preview.withhold("the answers of a run of its own")
+
     def see(self, moment: Moment, live: Callable[[], object]) -> object:
         if moment.kind in _UNSEEN:
             self._preview.withhold(f"what {moment.kind}() gives")
@@ -217,6 +220,9 @@ class Preview(Run):
 
     def withhold(self, what: str) -> None:
         """Have the program that runs here wait for *what*, which it does not get."""
+        if in_coroutine():  # where a wait would hold all other tasks
+            self.needs(what)
+            raise _NoAnswer(self, what)
         never = Promise(what, hub_here())
         self._withheld.append(never)
         wait(never)

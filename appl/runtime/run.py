@@ -110,7 +110,7 @@ class Run:
         self.open_tool_memory: Callable[[], ToolMemory | None] = lambda: None
         self.longest_wait = LONGEST_WAIT_S
         self.nests = True  # a run that is opened inside is a scope of this one
-        self.is_isolated = False  # while it is open, nobody else in the process is asked
+        self.answered_by = ""  # while it is open, nobody but this one in the process is asked
         self.trace_path: Callable[[], Path | None] = lambda: None
         self.closed = False  # nothing can be started any more
         self.over: bool = False  # and all has ended
@@ -250,15 +250,11 @@ class Run:
 
     def __enter__(self) -> Run:
         open_runs.append(self)
-        if self.is_isolated:
-            self.isolate()
+        if self.answered_by:
+            isolated.begin(self.answered_by)
         self.tree.enter()
         self._join()
         return self
-
-    def isolate(self) -> None:
-        """Tell processes that are started from now on that they may ask nobody."""
-        isolated.begin(_LIVE if type(self.outside.world) is Live else _RECORD)
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
@@ -284,7 +280,7 @@ class Run:
         self.tree.leave()
         if self in open_runs:
             open_runs.remove(self)
-            if self.is_isolated:
+            if self.answered_by:
                 isolated.end()
 
     def finish(self, error: BaseException | None = None) -> None:
@@ -402,5 +398,4 @@ class Run:
 
 
 _USUAL = Policy()
-_LIVE, _RECORD = "a test's backend", "a record"
 _OVER = "this run is over: nothing can be started in it any more"

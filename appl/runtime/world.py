@@ -146,6 +146,9 @@ class World(Protocol):
     ) -> None:
         """Note that a program expects *moment*: call *tell* with its outcome, or start *live*."""
 
+    def begins_run(self) -> None:
+        """Note that a program begins a run of its own, which may ask. Raises if it may not."""
+
     def see(self, moment: Moment, live: Callable[[], object]) -> object:
         """The value that a program sees, now and on its own thread; *live* looks at the world."""
 
@@ -225,6 +228,9 @@ class Live:
         self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
     ) -> None:
         live()
+
+    def begins_run(self) -> None:
+        pass
 
     def see(self, moment: Moment, live: Callable[[], object]) -> object:
         value = live()

@@ -102,11 +102,13 @@ class _Link:
         assert isinstance(self.world, Sequencer)
         if isinstance(self.world, Fuzzer):
             raise self.world.never_recorded(self.moment.address)
+        where = self.moment.address or "the outermost level"
+        around = "the run around them" if self.outer.nests else "a run of `appl run` around them"
         error = DivergenceError(
-            f"a run of its own begins at {self.moment.address}, and {self.world.trace.path.name} "
-            "records none there: while a record answers, nobody else is asked\n  without own=True, "
-            "and without settings or a path, appl.run(f) and appl.record() are parts of the run "
-            "around them, and recorded in its trace"
+            f"a run of its own begins at {where}, and {self.world.trace.path.name} records none "
+            "there: while a record answers, nobody else is asked\n  without own=True, and without "
+            f"settings or a path, appl.run(f) and appl.record() are parts of {around}, and "
+            "recorded in its trace"
         )
         raise self.world.noted(error)
 
@@ -125,7 +127,8 @@ def linked(
     """A block that is a run of its own at this place of *outer*."""
     link = _Link(outer)
     world = link.world
-    if outer.is_isolated and isinstance(world, Sequencer):
+    world.begins_run()
+    if outer.answered_by and isinstance(world, Sequencer):
         trace = link.recorded()
         return _repeated(link.never() if trace is None else trace, world, link, overrides)
     if isinstance(world, Resumer) and (trace := link.recorded()) is not None:

@@ -22,7 +22,6 @@ from appl.base import error_hooks, tracebacks
 from appl.base.threads import process_lock
 from appl.config import Config
 from appl.errors import ConfigError
-from appl.runtime import isolated
 from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.runtime.run import Run
 from appl.session.deferred_close import at_exit, users_threads
@@ -85,12 +84,9 @@ def _opened(opener: Callable[[], Session]) -> Session:
         _opening = False
     if _exports is not None:
         _exports.enter_context(exported(session.config))
-        if session.run.is_isolated:  # a script's run is not entered
-            session.run.isolate()
-            _exports.callback(isolated.end)
         budget = session.run.dispatch.policy.budget
         is_first = BUDGET_ACCOUNT not in os.environ  # else it draws on that of another process
-        if budget and is_first and not session.run.is_isolated and sys.platform != "win32":
+        if budget and is_first and not session.run.answered_by and sys.platform != "win32":
             from appl.session import shared_budget  # only a program with a budget needs it
 
             _exports.enter_context(shared_budget.shared(session.run, budget))

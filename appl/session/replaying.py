@@ -17,6 +17,7 @@ from appl.config import Config
 from appl.runtime.answers.models import Elsewhere, Find, Models
 from appl.runtime.answers.recorded_models import models_from
 from appl.runtime.event import Instrument
+from appl.runtime.isolated import RECORD
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Policy
 from appl.session.backend_setup import Choice
@@ -57,7 +58,7 @@ def replay_run(
         sampling=Config(**defaults).sampling,
         policy=policy,
     )
-    run.is_isolated, run.nests = True, nests(head)
+    run.answered_by, run.nests = RECORD, nests(head)
     path = replayer.trace.path
     run.trace_path = lambda: path
     return run

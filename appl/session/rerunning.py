@@ -20,6 +20,7 @@ from typing import Any
 from appl.config import Config
 from appl.runtime.answers.models import Elsewhere, Find, Models
 from appl.runtime.event import Instrument
+from appl.runtime.isolated import RECORD
 from appl.runtime.run import Run
 from appl.runtime.world import Nobody
 from appl.session.backend_setup import Choice
@@ -220,7 +221,7 @@ def prediction_session(
         seed=config.seed,
         world=predictor,
     )
-    run.is_isolated, run.nests = True, nests(trace.header)
+    run.answered_by, run.nests = RECORD, nests(trace.header)
     run.trace_path = lambda: trace.path
     choice = Choice(str(trace.header.get("backend", "")), run.services.model, True)
     return Session(config, choice, script("api"), config.seed or 0, run, nobody)

@@ -26,10 +26,10 @@ from appl.base import error_hooks, services
 from appl.base.shield import shielded
 from appl.config import Config
 from appl.errors import DivergenceError, TraceWriteError
+from appl.runtime import isolated
 from appl.runtime.concurrency.fiber import loop_here
 from appl.runtime.event import Instrument, wants_chunks
 from appl.runtime.frame import enclosing_run, isolated_run
-from appl.runtime.isolated import ISOLATED
 from appl.runtime.run import Run
 from appl.runtime.scheduling.dispatcher import BackendEndpoint
 from appl.runtime.world import Live, Nobody, World
@@ -358,21 +358,20 @@ def answering_run() -> Run | None:
 
     Raises ``DivergenceError`` where nobody may be asked: while a record answers.
     """
-    run = isolated_run() or services.sessions().hosted_run()
-    if run is None or not cast("Run", run).is_isolated:
-        if ISOLATED in os.environ:
+    run = cast("Run | None", isolated_run() or services.sessions().hosted_run())
+    if run is None or not run.answered_by:
+        if (answerer := isolated.inherited()) is not None:
             raise DivergenceError(
-                f"process {os.getpid()} was started by a program that {os.environ[ISOLATED]} "
-                f"answers, and may ask nobody\n  {_INSTEAD}"
+                f"process {os.getpid()} was started by a program that {answerer} answers, and may "
+                f"ask nobody\n  {_INSTEAD}"
             )
         return None
-    outer = cast("Run", run)
-    if type(outer.outside.world) is not Live:
+    if type(run.outside.world) is not Live:
         raise DivergenceError(
-            f"a record answers the program of this process, and another run may ask nobody\n  "
-            f"{_INSTEAD}"
+            f"{run.answered_by} answers the program of this process, and another run may ask "
+            f"nobody\n  {_INSTEAD}"
         )
-    return outer
+    return run
 
 
 def _tool_memory(home: Path) -> ToolMemory:

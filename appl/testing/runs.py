@@ -49,7 +49,7 @@ def running(backend: B, **options: Any) -> Generator[B, None, None]:
     and ``policy=Policy(clock=VirtualClock())`` the clock moves whenever no program can go on.
     """
     run = Run(backend, **options)
-    run.is_isolated = True
+    run.answered_by = "a test's backend"
     with run:
         clock = run.dispatch.policy.clock
         # A fake answers at once: if all programs wait, they wait for this clock.

@@ -14,8 +14,8 @@ import pytest
 from appl.tracing import Trace
 from tests.cli.conftest import Project, Result
 
-from .conftest import Bill
-from .paying import answers
+from .conftest import Bill, outermost
+from .paying import BACKEND, answers
 from .programs import PROCESSES, VARYING, Program
 
 LONG = 40
@@ -45,9 +45,10 @@ from {module} import main
 from tests.nested.programs import ask
 
 if __name__ == "__main__":
-    str(ask("the parent is the first to ask"))
     main()
+    str(ask("{last}"))
 """
+LAST = "the parent asks after the processes"
 
 
 class Parent:
@@ -64,13 +65,14 @@ class Parent:
         project: Project,
         script: bool = False,
     ) -> None:
-        self.program = Program(seed, (*VARYING, "own", "settings"), kinds, observed)
+        runs = ("own", "settings", *(("run", "record") if script else ()))
+        self.program = Program(seed, (*VARYING, *runs), kinds, observed)
         self.project, self.module = project, f"parent_{seed}_{int(observed)}"
         self.name, self.faults = f"{seed} {kinds} {observed} {script}", list[str]()
         self.script = f"script_{seed}.py" if script else None
         project.write(f"{self.module}.py", self.program.source)
         project.write(f"test_{self.module}.py", IN_A_TEST.format(module=self.module))
-        project.write(f"script_{seed}.py", SCRIPT.format(module=self.module))
+        project.write(f"script_{seed}.py", SCRIPT.format(module=self.module, last=LAST))
 
     def expect(self, what: str, is_so: bool, found: object = "") -> None:
         """Note that *what* is not so."""
@@ -151,8 +153,13 @@ class Parent:
     @property
     def trace(self) -> str:
         """The name of the parent's trace."""
-        name = self.module if self.script is None else self.script.removesuffix(".py")
-        return next(path.stem for path in self.project.traces if f"-{name}-" in path.name)
+        if self.script is None:
+            return outermost(self.project, self.module)[0]
+        return next(
+            path.stem
+            for path in self.project.traces
+            if any(call.messages.message.content == LAST for call in Trace.open(path).calls)
+        )
 
     def _appl(self, *words: str) -> Result:
         return self.project.python("-m", "appl", *words, cold=True)
@@ -224,9 +231,48 @@ def main():
 """
 
 
+EARLY = f"""\
+from multiprocessing import get_context
+import appl
+from tests.nested.programs import ask
+
+def main():
+    child = get_context("fork").Process(target=lambda: str(ask("child")))
+    child.start()
+    child.join()
+    with appl.record(backend="{BACKEND}"):
+        str(ask("own"))
+    str(ask("parent"))
+"""
+
+
+@pytest.mark.parametrize("words", [("replay",), ("rerun", "--dry-run")], ids=" ".join)
+def test_a_process_that_asks_before_its_parent_is_refused(
+    project: Project, bill: Bill, words: tuple[str, ...]
+) -> None:
+    project.write("early.py", f"{EARLY}\nmain()\n")
+    assert project.python("early.py").code == 0 and bill() == 3
+    parent = project.traces[-1].stem
+    done = project.python("-m", "appl", "trace", words[0], parent, *words[1:])
+    assert REFUSED in done.err and bill() == 3, done.err
+
+
+def test_a_preview_asks_nobody(project: Project, bill: Bill) -> None:
+    project.write("early.py", EARLY)
+    done = project.python("-m", "appl", "render", "early.py")
+    assert (done.code, bill(), project.traces) == (0, 0, []), done.err
+    assert "the answers of a run of its own at" in done.out and REFUSED in done.err
+
+
+def test_a_check_asks_only_its_backend(project: Project, bill: Bill) -> None:
+    project.write("early.py", EARLY)
+    done = project.python("-m", "appl", "check", "--replayable", "early.py")
+    assert (done.code, bill()) == (0, 0), done.err
+
+
 def test_the_trace_of_a_forked_process_names_the_program(project: Project, bill: Bill) -> None:
     project.write("copies.py", COPIES)
-    done = project.appl("run", "copies.py")
+    done = project.python("-m", "appl", "run", "copies.py")
     assert done.code == 0 and len(project.traces) == 2, done.err
     for path in project.traces:
         trace = Trace.open(path)

@@ -69,6 +69,7 @@ class Judge:
         self.replays()
         ways = (self.predicts, self.reruns, self.in_a_test, self.as_a_tape, self.cut_off)
         ways[self.seed % len(ways)]()
+        self.previews()
         return self.faults
 
     def replays(self) -> None:
@@ -97,6 +98,18 @@ class Judge:
             value = self._run()
         self.expect("value of the rerun", value == self.value, (value, self.value))
         self.expect("paid by the rerun", len(paid()) == before, paid()[before:])
+
+    def previews(self) -> None:
+        """A preview asks nobody, also for a run of its own.
+
+        One that polls has no end, and that a thread does nothing more is known after some seconds.
+        """
+        if self.program.kinds & {*TIMED, "thread"}:
+            return
+        before = len(paid())
+        with appl.record(trace=False):
+            appl.render(self.program.run)
+        self.expect("paid by the preview", len(paid()) == before, paid()[before:])
 
     def in_a_test(self) -> None:
         """Inside of ``running`` only the given backend is asked."""

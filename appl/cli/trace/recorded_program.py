@@ -25,6 +25,7 @@ from appl.cli.terminal import counted, say
 from appl.cli.trace.run_names import run_path
 from appl.config import load as load_config
 from appl.errors import UntrustedTrace
+from appl.runtime import isolated
 from appl.session.entry import Entry, changed_files
 from appl.session.ownership import is_own, require_own
 from appl.session.process import hosted, process_session
@@ -59,9 +60,12 @@ class RecordedProgram:
         function = self.function if self.kind == "cli" else None
         return Entry(kind, self.file, function, self.argv, self.argc)
 
-    def run(self, opener: Callable[[], Session]) -> object:
-        """Run the program in the session that *opener* makes, and return its value."""
-        with hosted(opener):
+    def run(self, opener: Callable[[], Session], answered_by: str = isolated.RECORD) -> object:
+        """Run the program in the session that *opener* makes, and return its value.
+
+        Processes that it starts may ask nobody, as only *answered_by* answers, if that is given.
+        """
+        with isolated.program(answered_by), hosted(opener):
             if self.kind == "cli":
                 function, values = self.bound()
                 return call(process_session().run, function, values)

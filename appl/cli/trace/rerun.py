@@ -140,7 +140,7 @@ def _rerun(rerunner: Rerunner, program: recorded_program.RecordedProgram, option
         return options.session
 
     with shower, to_stderr(options.json), settled(rerunner):
-        value = program.run(opener)
+        value = program.run(opener, answered_by="")
     assert options.session is not None
     report.path = options.session.path
     _check_used(rerunner)

@@ -67,7 +67,7 @@ def command(options: Options) -> int | None:
         return options.session
 
     with shower, to_stderr(options.json), settled(resumer):
-        value = program.run(opener)
+        value = program.run(opener, answered_by="")
     assert options.session is not None and options.session.tally is not None
     _report(value, resumer, options.session.tally, options)
     return None

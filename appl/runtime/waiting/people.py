@@ -173,7 +173,7 @@ def _ask(wait: Wait, question: Question) -> None:
     due = wait.entry.due
     if due is not None:
         wall_clock.clock.at(due, lambda: _expire(wait))
-    if wait.run.is_isolated and not _hosts:
+    if wait.run.answered_by and not _hosts:
         return
     if _hosts:
         host, attended = _hosts[-1], [True]
