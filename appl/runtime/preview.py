@@ -11,6 +11,7 @@ import contextlib
 import inspect
 import itertools
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -26,10 +27,24 @@ from appl.runtime.concurrency.promise import Error, Promise
 from appl.runtime.frame import FRAME, FrameRun, current
 from appl.runtime.prompts.rendering import Holes, Need, Rendered, Rendering
 from appl.runtime.run import Run
-from appl.runtime.world import Go, Live, Moment, Nobody, Programs, Tell, ToolRequest
+from appl.runtime.world import (
+    LOOP_LIMIT,
+    LOOP_TIMER,
+    Go,
+    Live,
+    Moment,
+    Nobody,
+    Programs,
+    Tell,
+    ToolRequest,
+)
 
 MOST = 1000
 """The calls after which a preview ends: a program may go on for ever without waiting."""
+
+PATIENCE_S = 2.0
+"""The seconds in which a program may set timers of its event loop without making a call: one that
+polls would do so for ever."""
 
 _UNSEEN = frozenset({"input"})
 """Observations that a preview does not make."""
@@ -124,6 +139,12 @@ class _Unasked(Live):
         if moment.kind == "sleep":
             self._poll()
             io_thread().send(lambda: tell(None))
+        elif moment.kind in (LOOP_TIMER, LOOP_LIMIT):
+            now = time.monotonic()
+            self._preview.polls_since = self._preview.polls_since or now
+            if now > self._preview.polls_since + PATIENCE_S:
+                self._preview.withhold("time to pass")
+            live()
         elif moment.kind == "workers":
             tell(None)
         elif moment.kind == "tool":
@@ -161,6 +182,7 @@ class Preview(Run):
         self._withheld: list[Promise] = []
         self._needs: dict[str, Need] = {}  # by what: whoever else needs it got it passed on
         self._over = self._ending = False
+        self.polls_since: float | None = None  # when the first timer after its last call was set
 
     def perform(
         self, f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
@@ -214,6 +236,7 @@ class Preview(Run):
             io_thread().send(lambda: self._end_call(call))
             return
         self._calls.append(call)
+        self.polls_since = None
         if len(self._calls) > MOST:
             self.needs(f"more than {MOST} calls")
             raise _Unanswered(f"a preview ends after {MOST} calls")

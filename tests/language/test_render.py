@@ -274,6 +274,31 @@ def test_nobody_is_asked_for_input_and_time_does_not_pass():
     assert polls(rendering(measuring)) == [("what observe() gives", "/measuring.0")]
 
 
+def test_a_program_that_polls_with_its_loop_is_cut():
+    @ppl
+    async def said():
+        "a"
+        return gen()
+
+    async def answered():
+        return str(await said())
+
+    async def polling():
+        task = asyncio.create_task(answered())
+        while not task.done():
+            await asyncio.sleep(0.01)
+
+    async def limited():
+        task = asyncio.create_task(answered())
+        while not (await asyncio.wait({task}, timeout=0.01))[0]:
+            pass
+
+    for program in (polling, limited):
+        found = rendering(program)
+        assert len(found) == 1
+        assert [need.what for need in found.needs] == ["time to pass"]
+
+
 def test_a_program_without_end_is_cut():
     @ppl
     def endless():

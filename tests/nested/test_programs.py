@@ -102,7 +102,7 @@ class Judge:
     def previews(self) -> None:
         """A preview asks nobody, also for a run of its own.
 
-        One that polls has no end, and that a thread does nothing more is known after some seconds.
+        That one polls without end, or waits for a thread for ever, is known after some seconds.
         """
         if self.program.kinds & {*TIMED, "thread"}:
             return
