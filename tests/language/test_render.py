@@ -276,7 +276,7 @@ def test_nobody_is_asked_for_input_and_time_does_not_pass():
 
 def test_a_program_that_polls_with_its_loop_is_cut():
     @ppl
-    async def said():
+    def said():
         "a"
         return gen()
 
@@ -297,6 +297,19 @@ def test_a_program_that_polls_with_its_loop_is_cut():
         found = rendering(program)
         assert len(found) == 1
         assert [need.what for need in found.needs] == ["time to pass"]
+
+
+def test_timers_of_a_loop_that_is_blocked_are_not_waited_for():
+    @ppl
+    def said():
+        "a"
+        return gen()
+
+    async def blocking():
+        asyncio.get_running_loop().call_later(3600, print)
+        return str(said())
+
+    assert [need.what for need in rendering(blocking).needs] == ["the answer of /said.0/gen.0"]
 
 
 def test_a_program_without_end_is_cut():

@@ -291,7 +291,7 @@ class Hub:
             # it has looked, something may be there, and it will not sleep.
             if not self._saw_inbox:
                 return None
-            return "timed" if self.loop is not None and self._timers() else "quiet"
+            return "quiet"  # not even the timers of its loop, which stands still, can move it
         # A step that is to come delivers something. Who notifies sets this flag, and the loop's
         # thread sets ``_rest``, perhaps later: so neither may be overwritten by the other.
         return None if self._scheduled else self._rest
