@@ -15,6 +15,7 @@ This example needs a model that writes code. The embedded one does not, and the 
 """
 
 from collections.abc import Iterator
+from typing import Literal
 
 from verifiers import TASKS, Task, Verdict, program_in
 
@@ -53,7 +54,10 @@ def review(model: str, task: Task, code: str, verdict: Verdict) -> Generation:
 
 
 def main(
-    task: str = "python", rounds: int = MOST_ROUNDS, coder: str = "large", judge: str = "small"
+    task: Literal["python", "c", "cuda"] = "python",
+    rounds: int = MOST_ROUNDS,
+    coder: str = "large",
+    judge: str = "small",
 ) -> Iterator[str]:
     """A line for every program and every judgement, and the best program at the end."""
     chosen = TASKS[task]

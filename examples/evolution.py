@@ -17,6 +17,7 @@ best one. `scripted` plays a model whose Python is wrong, lucky, slow and quick,
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from coder_judge import FIRST_KERNEL, SECOND as BEST, SECOND_KERNEL
 from verifiers import CUDA_PLAIN, TASKS, Task, Verdict, program_in
@@ -63,7 +64,10 @@ def parents_of(population: list[Program], dice: random.Random) -> list[Program]:
 
 
 def main(
-    task: str = "python", generations: int = 3, children: int = 4, survivors: int = 3
+    task: Literal["python", "c", "cuda"] = "python",
+    generations: int = 3,
+    children: int = 4,
+    survivors: int = 3,
 ) -> Iterator[str]:
     """A line for each generation, the reasons for rejections, and the best program."""
     chosen, dice = TASKS[task], random.Random(7)

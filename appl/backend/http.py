@@ -417,7 +417,7 @@ def _message(value: object) -> str:
         return _message(value[0])
     if not isinstance(value, Mapping):
         return value if isinstance(value, str) else ""
-    for key in ("error", "message", "detail", "msg", "error_description"):
+    for key in ("error", "message", "detail", "msg", "error_description", "error_message"):
         message = _message(value[key]) if key in value else ""
         if message:
             return message

@@ -5,6 +5,7 @@ Invariant: reads only; a trace that cannot be read is no forecast, and no error.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,37 +24,45 @@ _ENOUGH = 200
 """So many answers of runs before the latest one say enough of the backends."""
 _MOST_BYTES = 64 << 20
 """A longer trace is not read: it would hold up the begin of the run."""
-_WAITS = frozenset({"queue", "budget", "rate", "circuit"})
-"""The phases of a call in which nobody works on it."""
+_WAITS = frozenset({"queue", "budget", "rate", "circuit", "retry"})
+"""The phases of a call in which nobody works on its answer."""
 
 
-def forecast_for(entry: Entry, home: Path | None, world: World | None) -> Forecast | None:
-    """The calls of the latest run of the program *entry* in *home*, and the answers of some before.
+def forecast_for(entry: Entry, home: Path | None, world: World | None) -> Forecast:
+    """The calls of the latest run of the program *entry* in *home* that did not fail, and the
+    answers of other runs of it.
 
-    A rerun and a resumed run, which have a *world* of records, go by the run in it.
+    A rerun and a resumed run, which have a *world* of records, go by the run in it as far as that
+    went.
     """
     trace = getattr(world, "trace", None)
+    own: Mapping[str, ExpectedCall] = {}
+    wanted: object = entry.as_data()
     if isinstance(trace, Trace):
-        return forecast_of(trace)
-    wanted = entry.as_data()
-    found: Forecast | None = None
-    answers: list[tuple[str, int, float]] = []
+        own, wanted = forecast_of(trace).calls, trace.header.get("entry")
+        if trace.reason == "finished":
+            return Forecast(own)
+    calls: Mapping[str, ExpectedCall] = {}
+    answers: list[tuple[str, int | None, float]] = []
     for path in reversed(runs.paths(home)[-_LOOKED_AT:]):
         with suppress(ApplError, OSError):
             head = first_record(path) or {}
-            if not _same(head.get("entry"), wanted) or runs.finished(path) is None:
+            ended = runs.finished(path) if _same(head.get("entry"), wanted) else None
+            if ended is None or path.stat().st_size > _MOST_BYTES:
                 continue
-            if path.stat().st_size > _MOST_BYTES:
-                continue
-            earlier = forecast_of(Trace.open(path))
-            if found is None:
-                found = earlier
-                continue
-            each = earlier.calls.values()
-            answers += [(call.place, call.tokens, call.seconds) for call in each]
-            if len(answers) >= _ENOUGH:
+            earlier = forecast_of(Trace.open(path)).calls
+            if not calls and ended.reason == "finished":
+                calls = earlier
+                if not own:
+                    continue
+            answers[:0] = [
+                (call.place, call.tokens, call.seconds)
+                for call in earlier.values()
+                if call.seconds is not None
+            ]
+            if calls and len(answers) >= _ENOUGH:
                 break
-    return None if found is None else found._replace(answers=answers[:_ENOUGH])
+    return Forecast({**calls, **own}, answers[-_ENOUGH:])
 
 
 def _same(recorded: object, wanted: object) -> bool:
@@ -83,12 +92,12 @@ def forecast_of(trace: Trace) -> Forecast:
             continue
         ended = max((graph.at[graph.place(other, END)] for other in needs), default=graph.begin)
         waits = sum(took for kind, took in steps.phases(step) if kind in _WAITS)
-        seconds = max(steps.end[step] - steps.start[step] - waits, 0) / 1e6
-        usage = call.response.usage
+        asked = call.attempts and not call.response.reused
+        usage = call.response.usage if not call.response.reused else None
         found[call.address] = ExpectedCall(
-            (usage.completion_tokens if usage else None) or 0,
-            (usage.prompt_tokens if usage else None) or 0,
-            seconds,
+            usage.completion_tokens if usage else None,
+            usage.prompt_tokens if usage else None,
+            max(steps.end[step] - steps.start[step] - waits, 0) / 1e6 if asked else None,
             call.response.model or call.model,
             tuple(steps.address[other] for other in sorted(needs)),
             max(steps.start[step] - ended, 0) / 1e6,

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from appl import SandboxLimits, observe, run_code
 
-FENCE = re.compile(r"```[\w+]*\n(.*?)```", re.DOTALL)
+FENCE = re.compile(r"```[\w+]*[ \t\r]*\n(.*?)```", re.DOTALL)
 SHELL = "/bin/sh"
 MOST_OUTPUT = 4 << 20
 """The most bytes that a program may write into a file or to its output."""
@@ -54,7 +54,7 @@ def run_limited(
     variables of the environment but ``PATH``. It may read files and use the network: run programs
     of strangers in a container, or replace this function by one that does.
     """
-    limits = f"ulimit -t {int(seconds) + 1} -f {MOST_OUTPUT // 512}"
+    limits = f"ulimit -t {int(seconds) + 1}; ulimit -f {MOST_OUTPUT // 512}"
     if memory_mb is not None:
         limits += f"; ulimit -v {memory_mb << 10}"
     words = [*command]
@@ -162,14 +162,15 @@ def checked(given: Cases, ended: Ended) -> list[Any]:
         return [None, ended.last_error, ""]
     try:
         answers, times, profile = json.loads(ended.out)
-    except ValueError:
+        asked = [*zip(tests + timed, answers, strict=True)]
+        half, full = min(map(float, times[:3])), min(map(float, times[3:]))
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
         return [None, f"it printed what no answer is: {ended.out!r:.60}", ""]
-    for place, (values, answer) in enumerate(zip(tests + timed, answers, strict=True)):
+    for place, (values, answer) in enumerate(asked):
         if (wanted := largest_sum(values)) != answer:
             said = f"for {' '.join(map(str, values[:12]))}{' …' * (len(values) > 12)} it says "
             lucky = "" if place < len(PUBLISHED) else "the published examples pass by luck: "
             return [None, f"{lucky}{said}{answer!r:.20}, which is {wanted}", ""]
-    half, full = min(times[:3]), min(times[3:])
     growth = f"Twice the values take {full / max(half, 1e-9):.1f} times as long."
     return [full, "", f"{growth} {profile}".rstrip()]
 
@@ -184,11 +185,12 @@ solve = space["solve"]
 for values in tests:
     answers.append(solve(list(values)))
 for values in timed:
+    own = list(values)
     began = clock()
-    answers.append(solve(values))
+    answers.append(solve(own))
     times.append(clock() - began)
 profile = cProfile.Profile()
-profile.runcall(solve, timed[-1])
+profile.runcall(solve, list(timed[-1]))
 rows = [row for row in profile.getstats() if "disable" not in str(row.code)]
 rows = sorted(rows, key=lambda row: -row.inlinetime)[:3]
 names = [getattr(row.code, "co_name", row.code) for row in rows]
@@ -215,7 +217,9 @@ def verify_python(code: str, seed: int) -> list[Any]:
     given = cases(seed)
     limits = SandboxLimits(seconds=10, memory_mb=2048)
     ran = run_code(PYTHON_HARNESS, stdin=json.dumps([code, *given]), limits=limits)
-    return checked(given, Ended(ran.exit_code, ran.stdout, ran.stderr))
+    ends = {"seconds": f"it did not end within {limits.seconds:g} seconds"}
+    ends["output"] = f"it wrote more than {limits.output_kb} KiB"
+    return checked(given, Ended(ran.exit_code, ran.stdout, ends.get(ran.ended, ran.stderr)))
 
 
 C_HARNESS = r"""
@@ -290,7 +294,7 @@ def verify_c(code: str, seed: int) -> list[Any]:
 def compiled(command: list[str], files: Mapping[str, str], folder: Path) -> Ended:
     """The end of the compiler *command* on *files*, which are written into *folder*."""
     for name, text in files.items():
-        (folder / name).write_text(text, "utf-8")
+        (folder / name).write_text(text, "utf-8", "replace")
     compiler = shutil.which(command[0])
     if compiler is None:
         return Ended(127, "", f"error: {command[0]} is not on the PATH; install that compiler")

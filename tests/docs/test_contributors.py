@@ -39,6 +39,20 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
     assert not missing - {"page.py"}
 
 
+def test_every_file_of_ours_that_the_documentation_names_exists() -> None:
+    ours = re.compile(
+        r"(?:appl|backends|benchmarks|examples|tests|viewer)/[\w/.-]+\.(?:py|sh|md|ts|js|jsonl?|txt)\b"
+    )
+    missing = [
+        f"{page.relative_to(ROOT)}: {word}"
+        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for text in quoted(page)
+        for word in ours.findall(text)
+        if "NAME" not in word and not (ROOT / word).exists()
+    ]
+    assert not missing
+
+
 def defined() -> set[str]:
     """The classes of the package, with their methods and fields, and names of modules."""
     found = set[str]()

@@ -25,7 +25,7 @@ def prompts(number: int) -> list[str]:
     return [" ".join(dice.choices(TEXTS, k=dice.randrange(3, 30))) for _ in range(number)]
 
 
-def asked(text: str, lora: str | None = None) -> Request:
+def asked(text: str, lora: object = None) -> Request:
     extra = {} if lora is None else {"lora": lora}
     sampling = Sampling(temperature=0.0, max_tokens=20, extra=tuple(extra.items()))
     return Request("/a", 0, "", Messages.of([UserMessage(text)]), sampling)
@@ -108,8 +108,9 @@ async def test_an_unknown_adapter_is_named_with_those_there_are(tmp_path: Path) 
     backend = Embedded(
         weights=model, adapters={"poems": make_adapter(tmp_path / "p", model, seed=1)}
     )
-    with pytest.raises(ModelNotFound, match=r"'poem'.*poems"):
-        await backend.complete(asked("hello", "poem"))
+    for wrong in ("poem", ["poem"]):
+        with pytest.raises(ModelNotFound, match=r"'poem'.*poems"):
+            await backend.complete(asked("hello", wrong))
     await backend.aclose()
 
 

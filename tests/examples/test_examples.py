@@ -269,6 +269,7 @@ def test_nothing_evolves_from_a_model_that_writes_no_code(place: Place) -> None:
 
 
 VERIFIERS = EXAMPLES / "verifiers" / "__init__.py"
+PRINTS = "import os, sys\nends = lambda text: (os.write(1, text.encode()), os._exit(0))\nends"
 
 
 @pytest.mark.parametrize(
@@ -279,6 +280,11 @@ VERIFIERS = EXAMPLES / "verifiers" / "__init__.py"
         ("seen = []\ndef solve(values): return seen.pop()", "IndexError"),
         ("def other(values): return 1", "KeyError: 'solve'"),
         ("import os\nos._exit(0)", "printed what no answer is"),
+        (f"{PRINTS}('5')", "printed what no answer is"),
+        (f"{PRINTS}('[[], [], 1]')", "printed what no answer is"),
+        (f"{PRINTS}('[[], {{}}, 1]')", "printed what no answer is"),
+        (f"{PRINTS}('[' * 99999)", "printed what no answer is"),
+        ("while True: print('x' * 999)", "it wrote more than 1024 KiB"),
         ("space = [0] * 10**10", "MemoryError"),
         ("import sys\ndef solve(values): sys.exit('no')", "no"),
     ],
@@ -286,6 +292,22 @@ VERIFIERS = EXAMPLES / "verifiers" / "__init__.py"
 def test_a_verifier_rejects_what_is_wrong_lucky_or_broken(code: str, problem: str) -> None:
     seconds, words, _ = cast(list[Any], load(parse(f"{VERIFIERS}:verify_python"))(code, 1))
     assert seconds is None and problem in words
+
+
+def test_a_right_program_may_use_up_its_values() -> None:
+    code = (
+        "def solve(values):\n    best = here = values.pop()\n    while values:\n"
+        "        here = max(0, here) + values.pop()\n        best = max(best, here)\n"
+        "    return best"
+    )
+    seconds, words, _ = cast(list[Any], load(parse(f"{VERIFIERS}:verify_python"))(code, 1))
+    assert seconds is not None and not words
+
+
+@pytest.mark.parametrize("fence", ["```", "```python", "```python ", "```python\r"])
+def test_a_program_is_found_in_an_answer(fence: str) -> None:
+    program_in: Any = load(parse(f"{VERIFIERS}:program_in"))
+    assert program_in(f"Here it is:\n{fence}\ncode\n```\nDone.") == "code\n"
 
 
 def test_a_verifier_knows_the_right_answer_of_all_tests() -> None:
@@ -302,6 +324,13 @@ def test_programs_in_c_are_compiled_and_measured() -> None:
     seconds, problem, _ = verify(tasks["c"].plain, 1)
     assert seconds or "install that compiler" in problem
     assert verify("int solve(", 1)[0] is None
+
+
+def test_a_program_writes_no_more_than_it_may(tmp_path: Path) -> None:
+    run_limited: Any = load(parse(f"{VERIFIERS}:run_limited"))
+    code = "open('much', 'wb').write(bytes(5 << 20))"
+    ended = run_limited([sys.executable, "-c", code], "", tmp_path, 10)
+    assert ended.code and "File too large" in ended.err
 
 
 def is_running(pid: str) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from appl import gen, passages, ppl
 from appl.backend import Request
 from appl.errors import InvalidOption
+from appl.runtime.prompts.passages import SharedOrder
 from appl.testing import Fake, Run, running
 from appl.tracing import Recorder, Replayer, Rerunner, profile_data
 
@@ -97,6 +98,40 @@ def test_an_unknown_order_is_an_error(wrong: Any) -> None:
 def test_a_text_alone_is_no_list() -> None:
     with running(fake()), pytest.raises(InvalidOption, match="list of texts"):
         passages("abc", order="shared")
+
+
+def test_an_answer_is_no_list_whether_it_is_there_yet_or_not() -> None:
+    with running(fake()):
+        answer = short()
+        for _ in range(2):
+            with pytest.raises(InvalidOption, match="list of texts"):
+                passages(answer, order="shared")
+            str(answer)
+
+
+class CountedKey(bytes):
+    """A key that counts how often any is looked up."""
+
+    lookups = 0
+
+    def __hash__(self) -> int:
+        CountedKey.lookups += 1
+        return bytes.__hash__(self)
+
+
+def test_a_long_run_does_not_slow_down_its_next_prompt() -> None:
+    order = SharedOrder()
+    for number in range(2000):
+        order.note([CountedKey(b"%d" % number), CountedKey(b"next")])
+    CountedKey.lookups = 0
+    assert order.order([CountedKey(b"new"), CountedKey(b"next"), CountedKey(b"7")]) == [2, 1, 0]
+    assert CountedKey.lookups < 100
+
+
+@ppl
+def short() -> Any:
+    "Say"
+    return gen()
 
 
 @ppl

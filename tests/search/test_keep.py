@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain, combinations
 from typing import Any
 
+import numpy
 import pytest
 
 from appl import PromptContext, gen, keep, ppl
@@ -85,6 +86,19 @@ def test_candidates_that_mean_the_same_count_once() -> None:
     assert kept == [TREE[0], TREE[3]]
     vectors = [array("f", each) for each in ([1.0, 0.0], [2.0, 0.01], [3.0, 0.1], [0.0, 1.0])]
     assert keep(TREE, SCORES, 2, share=2.0, cover=2.0, alike=vectors) == kept
+    stacked = numpy.array(vectors)
+    for each in (stacked, stacked.astype("d"), [[1, 0], [2, 0], [3, 0], [0, 1]]):
+        assert keep(TREE, SCORES, 2, share=2.0, cover=2.0, alike=each) == kept
+
+
+def test_the_largest_scores_have_differences() -> None:
+    assert keep(TREE, [1e308, 1.7e308, -1.7e308, 1e308], 1, share=0.1) == [TREE[1]]
+
+
+def test_steps_and_kinds_may_be_any_values() -> None:
+    nested = [(("x", [each[0]]), *each[1:]) for each in TREE]
+    kept = keep(nested, SCORES, 2, share=2.0, cover=0.5, alike=lambda steps: [steps[-1]])
+    assert kept == [nested[0], nested[1]]
 
 
 def test_texts_share_their_first_lines() -> None:
@@ -136,6 +150,9 @@ def test_the_order_of_candidates_changes_nothing_but_ties() -> None:
         ({"cover": float("inf")}, "not negative"),
         ({"share": 1, "candidates": [1, 2]}, r"keep\(path=...\)"),
         ({"share": 1, "alike": [[1.0]]}, "2 candidates have 1 vectors"),
+        ({"share": 1, "alike": [[1.0], [1.0, 0.0]]}, "all of one length"),
+        ({"share": 1, "alike": [[1.0], [float("nan")]]}, "finite numbers"),
+        ({"share": 1, "alike": ["x", "y"]}, "vector of finite numbers"),
     ],
 )
 def test_what_cannot_be_meant_is_an_error(given: dict[str, Any], said: str) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from appl.backend import Sampling
-from appl.errors import BackendRefused
+from appl.errors import BackendRefused, Unsupported
 from appl_backends.sglang.adapters import Adapters
 from appl_backends.sglang.plan import LaunchPlan
+from appl_backends.sglang.request_bodies import routed
 
 
 class Loading:
@@ -92,6 +93,28 @@ async def test_a_call_that_is_cancelled_does_not_end_the_loading_for_others(tmp_
     await second
     with pytest.raises(asyncio.CancelledError):
         await first
+
+
+@pytest.mark.parametrize("wrong", ["", 3, ["poems"], True])
+async def test_what_is_no_name_of_an_adapter_is_refused(wrong: object, tmp_path: Path) -> None:
+    server = Loading()
+    adapters = Adapters({"poems": tmp_path}, server)  # type: ignore[arg-type]
+    sampling = Sampling(extra=(("lora", wrong),))
+    for ask_for in (adapters.ready(sampling), _routed(sampling)):
+        with pytest.raises(Unsupported, match=r"gen\(lora=...\) takes the name of an adapter"):
+            await ask_for
+    assert not server.loaded
+
+
+async def _routed(sampling: Sampling) -> dict[str, Any]:
+    return routed(sampling)
+
+
+async def test_an_adapter_that_is_not_loaded_is_named_with_its_folder() -> None:
+    server = Loading("it has rank 32")
+    (error,) = await ask(Adapters({"far": "there/only"}, server), server, "far")  # type: ignore[arg-type]
+    assert str(error).startswith("the adapter 'far' is not loaded from there/only, which is no")
+    assert isinstance(error, BackendRefused) and "it has rank 32" in str(error)
 
 
 def test_a_server_is_started_with_room_for_every_adapter_and_none(tmp_path: Path) -> None:

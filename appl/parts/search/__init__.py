@@ -98,17 +98,17 @@ def _check(width: int, share: float, cover: float) -> None:
 
 def _shares(values: Sequence[float]) -> list[float]:
     """The parts of one that *values* are above the lowest; equal ones have equal parts."""
-    least = min(values)
-    total = math.fsum(value - least for value in values)
-    if not 0 < total < math.inf:
-        return [1 / len(values)] * len(values)
-    return [(value - least) / total for value in values]
+    largest = max(map(abs, values)) or 1.0  # differences of the largest floats have no sum
+    least = min(values) / largest
+    above = [value / largest - least for value in values]
+    total = math.fsum(above)
+    return [part / total if total > 0 else 1 / len(values) for part in above]
 
 
 def _steps(candidate: object, path: Callable[[T], Iterable[Hashable]] | None) -> list[Hashable]:
     """The steps of the prompt of *candidate*, the first one first."""
     if path is not None:
-        return list(path(cast(T, candidate)))
+        return [_step(step) for step in finished(path(cast(T, candidate)))]
     if isinstance(candidate, PromptContext):
         nodes: list[Hashable] = []
         node: PromptNode | None = candidate.prompt.tip
@@ -117,7 +117,7 @@ def _steps(candidate: object, path: Callable[[T], Iterable[Hashable]] | None) ->
             node = node.parent
         return nodes[::-1]
     if isinstance(candidate, tuple | list):
-        return [step if isinstance(step, Hashable) else repr(step) for step in finished(candidate)]
+        return [_step(step) for step in candidate]
     text = finished(candidate)
     if isinstance(text, str):
         return list(text.splitlines())
@@ -139,14 +139,23 @@ def _kinds(
     if alike is None:
         return [_words(each[-1]) if each else None for each in steps]
     if callable(alike):
-        return [alike(candidate) for candidate in found]
+        return [_step(alike(candidate)) for candidate in found]
     vectors = list(finished(alike))
     if len(vectors) != len(found):
         raise InvalidOption(f"keep(): {len(found)} candidates have {len(vectors)} vectors")
     units: list[list[float]] = []
     for vector in vectors:
-        length = math.hypot(*vector)
-        units.append([part / length for part in vector] if length else list(vector))
+        try:
+            parts = [float(part) for part in vector]
+        except (TypeError, ValueError, OverflowError):
+            parts = []
+        length = math.hypot(*parts)
+        if not parts or len(parts) != len(vectors[0]) or not math.isfinite(length):
+            raise InvalidOption(
+                f"keep(alike={vector!r:.80}): a function of a candidate, or for each candidate a "
+                "vector of finite numbers, all of one length"
+            )
+        units.append([part / length for part in parts] if length else parts)
     leaders: list[int] = []
     clusters: list[Hashable] = []
     for place, unit in enumerate(units):
@@ -160,6 +169,16 @@ def _kinds(
             leaders.append(place)
         clusters.append(leader)
     return clusters
+
+
+def _step(value: object) -> Hashable:
+    """*value* itself, or what it says where it cannot be compared as a key."""
+    value = finished(value)
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return value
 
 
 def _words(step: Hashable) -> Hashable:

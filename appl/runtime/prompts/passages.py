@@ -42,9 +42,10 @@ def passages(chunks: Iterable[T], order: Literal["given", "shared"] = "given") -
             f"passages(order={order!r:.40}) is one of {', '.join(_ORDERS)}"
             f"{nearest(str(order), _ORDERS)}"
         )
-    if isinstance(chunks, str) or not isinstance(chunks, Iterable):
+    chunks = finished(chunks)
+    if isinstance(chunks, str | bytes) or not isinstance(chunks, Iterable):
         raise InvalidOption(f"passages(chunks) takes a list of texts, got {chunks!r:.80}")
-    items = list(finished(chunks))
+    items = list(chunks)
     if order == "given" or len(items) < 2:
         return items
     keys = [digest_of(str(chunk)) for chunk in items]
@@ -79,21 +80,19 @@ class SharedOrder:
         """The places of *keys* in the order for a prompt with all of them.
 
         First the beginning that most earlier prompts had, as far as *keys* go; then those that most
-        prompts had anywhere, as the next ones will have them, too.
+        prompts had anywhere, as the next ones will have them, too. Of equal ones the first in
+        *keys* comes first.
         """
         with self._lock:
-            remaining = {key: place for place, key in reversed([*enumerate(keys)])}
+            remaining = {key: keys.index(key) for key in keys}
             places: list[int] = []
-            node: _Node | None = self._root
-            while node is not None and remaining:
-                followers = [
-                    (child.uses, key) for key, child in node.following.items() if key in remaining
-                ]
-                best = max(followers, key=lambda follower: follower[0], default=None)
-                node = None if best is None else node.following[best[1]]
-                if best is not None:
-                    places.append(remaining.pop(best[1]))
-            rest = [place for place in range(len(keys)) if place not in {*places}]
+            following = self._root.following
+            while known := [key for key in remaining if key in following]:
+                best = max(known, key=lambda key: following[key].uses)
+                places.append(remaining.pop(best))
+                following = following[best].following
+            begun = {*places}
+            rest = [place for place in range(len(keys)) if place not in begun]
             return places + sorted(rest, key=lambda place: -self._uses.get(keys[place], 0))
 
     def note(self, keys: Sequence[bytes]) -> None:

@@ -12,7 +12,7 @@ does not; if none ends in time, calls on the longest path get the quickest, and 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
@@ -44,12 +44,13 @@ _UNSURE = 0.1
 class ExpectedCall(NamedTuple):
     """A call of an earlier run: its ``tokens`` and ``seconds``, and the calls it waited for.
 
-    ``delay`` are seconds between the last of those and its begin; ``place`` is who answered.
+    ``delay`` are seconds between the last of those and its begin; ``place`` is who answered. What
+    nobody measured is ``None``: tokens that no server counted, seconds of an answer from a record.
     """
 
-    tokens: int
-    prompt_tokens: int
-    seconds: float
+    tokens: int | None
+    prompt_tokens: int | None
+    seconds: float | None
     place: str
     needs: tuple[str, ...]
     delay: float
@@ -59,11 +60,11 @@ class Forecast(NamedTuple):
     """What earlier runs of a program say of the next one.
 
     ``calls`` are those of the latest run by address, in the order of their begins; ``answers`` are
-    the place, the tokens and the seconds of answers of runs before it.
+    the place, the tokens and the seconds of answers of runs before it, the oldest first.
     """
 
     calls: Mapping[str, ExpectedCall]
-    answers: Sequence[tuple[str, int, float]] = ()
+    answers: Sequence[tuple[str, int | None, float]] = ()
 
 
 class Durations:
@@ -101,7 +102,7 @@ class DeadlinePlan(NamedTuple):
     ``delays`` before its begin.
     """
 
-    seconds: Sequence[Sequence[float]]
+    seconds: Sequence[list[float]]
     costs: Sequence[Sequence[float]]
     needs: Sequence[Sequence[int]]
     delays: Sequence[float]
@@ -242,30 +243,33 @@ call's, in no unit but the same for all places."""
 class DeadlinePlanner:
     """The choice among *spots* for the calls of one run that is to end *within* so many seconds.
 
-    The time begins with the first call. *forecast* is an earlier run of the program.
+    The time begins with the first call. *forecast* is an earlier run of the program, and *over* are
+    addresses of its calls that are not asked any more.
     """
 
-    def __init__(self, within: float, spots: Sequence[Spot], forecast: Forecast | None) -> None:
+    def __init__(
+        self, within: float, spots: Sequence[Spot], forecast: Forecast | None, over: Iterable[str]
+    ) -> None:
         self._within, self._spots = within, spots
         self._forecast = forecast.calls if forecast else {}
         self._began: float | None = None
         self._durations: dict[Spot, Durations] = {spot: Durations() for spot in spots}
         self._asked: set[Spot] = set()
         self._running: dict[str, RunningCall] = {}
-        self._over: set[str] = set()
+        self._over = {*over}
         self._planned: dict[str, int] = {}
         self._until, self._still = -inf, 0  # the plan holds until then; and for so many calls
         self._depth = 1
         self._elsewhere: set[str] = set()
         for place, tokens, seconds in forecast.answers if forecast else ():
             if (spot := _answered_by(place, spots)) is not None:
-                self._durations[spot].note(tokens, seconds)
+                self._durations[spot].note(tokens or 0, seconds)
         for address, call in self._forecast.items():
             spot = _answered_by(call.place, spots)
             if spot is None:
                 self._elsewhere.add(address)
-            else:
-                self._durations[spot].note(call.tokens, call.seconds)
+            elif call.seconds is not None:
+                self._durations[spot].note(call.tokens or 0, call.seconds)
 
     def ranked(self, call: Call, price: PriceOf, now: float) -> tuple[Spot, ...]:
         """The places for *call*: the one to ask, then those to go on with, the quickest first."""
@@ -287,10 +291,9 @@ class DeadlinePlanner:
         self._running[address] = RunningCall(spot, now, expected.tokens if expected else None)
         self._pass(expected.needs if expected else ())
 
-    def ended(self, address: str, spot: Spot, tokens: int | None, seconds: float) -> None:
-        """Note the answer to the call at *address*."""
+    def measured(self, spot: Spot, tokens: int | None, seconds: float) -> None:
+        """Note how long an answer of *spot* took."""
         self._durations.setdefault(spot, Durations()).note(tokens or 0, seconds)
-        self.passed(address)
 
     def passed(self, address: str) -> None:
         """Note that the call at *address* is not asked any more."""
@@ -308,6 +311,7 @@ class DeadlinePlanner:
 
         One that was never asked is taken to be as slow as the slowest of the others, so that it is
         tried where there is time for that; one that was asked, and has not answered yet, is not.
+        Where there is no time for the others either, the present call tries it.
         """
         durations = self._durations.get(spot)
         if not durations:
@@ -338,6 +342,11 @@ class DeadlinePlanner:
         remaining = self._began + self._within - now
         self._depth = self._chain(nodes)
         plan = self._plan(nodes, call.address, price, now)
+        if plan.end(plan.quickest()) > remaining:
+            own = plan.seconds[nodes.index(call.address)]
+            for place, spot in enumerate(self._spots):
+                if not self._durations[spot] and spot not in self._asked:
+                    own[place] = 0.0
         if len(nodes) > _AHEAD:
             # The first calls of a long plan, with their share of the time.
             size = max(_AHEAD, nodes.index(call.address) + 1)
@@ -378,7 +387,7 @@ class DeadlinePlanner:
                 seconds = [remaining if 0.0 < remaining < inf else 0.0] * len(self._spots)
                 rows.append((seconds, [0.0] * len(seconds), [], 0.0))
             elif expected is not None and address in self._elsewhere:
-                seconds = [expected.seconds] * len(self._spots)
+                seconds = [expected.seconds or 0.0] * len(self._spots)
                 rows.append((seconds, [0.0] * len(seconds), needs, delay))
             else:
                 tokens, prompt = (None, None) if expected is None else expected[:2]

@@ -147,6 +147,7 @@ class Placing:
         self._sent = 0
         self.forecast: Forecast | None = None
         self._planners: dict[Route, DeadlinePlanner] = {}
+        self._over: set[str] = set()  # what no planner has to expect any more
 
     def add(self, name: str, scheduler: Scheduler) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
@@ -186,8 +187,7 @@ class Placing:
         """Note the answer that an earlier run has to *call*: see ``Dispatcher.recall``."""
         first = self._models.route(call.model).spots[0]
         self.schedulers[first.backend].recall(call, response, requests)
-        for planner in self._planners.values():
-            planner.passed(call.address)
+        self._passed(call.address)
 
     def charge(self, call: Call, response: Response, requests: int) -> None:
         """Charge a recorded answer to the blocks around *call*: see ``Dispatcher.charge``."""
@@ -200,11 +200,20 @@ class Placing:
         return self.schedulers[first.backend].refusal(call)
 
     def measured(self, leg: Leg, response: Response) -> None:
-        """Note how long the answer to *leg* took."""
-        self._took.setdefault(leg.spot, deque(maxlen=_MEASURED)).append(leg.took)
-        for planner in self._planners.values():
+        """Note how long the answer to *leg* took, if a server was asked for all of it."""
+        if not response.reused:
+            self._took.setdefault(leg.spot, deque(maxlen=_MEASURED)).append(leg.took)
             tokens = response.usage.completion_tokens if response.usage else None
-            planner.ended(leg.address, leg.spot, tokens, leg.took)
+            for planner in self._planners.values():
+                planner.measured(leg.spot, tokens, leg.took)
+        self._passed(leg.address)
+
+    def _passed(self, address: str) -> None:
+        """Note that the call at *address* is not asked any more."""
+        if self.forecast is not None:
+            self._over.add(address)
+        for planner in self._planners.values():
+            planner.passed(address)
 
     def failed(self, leg: Leg, error: BaseException) -> None:
         """Note that *leg* failed with *error*: others are asked before a backend that is away."""
@@ -266,7 +275,7 @@ class Placing:
 
             planner = self._planners.get(route)
             if planner is None:
-                planner = DeadlinePlanner(route.within, route.spots, self.forecast)
+                planner = DeadlinePlanner(route.within, route.spots, self.forecast, self._over)
                 self._planners[route] = planner
             price = partial(self._price, request)
             spots = planner.ranked(call, price, self._now(spots[0]))

@@ -264,7 +264,7 @@ class Embedded:
         for name, value in request.sampling.extra:
             if name != "lora":
                 raise Unsupported(f"the embedded backend has no option {name!r}")
-            if value not in self._adapters:
+            if not isinstance(value, str) or value not in self._adapters:
                 raise ModelNotFound(
                     f"the embedded backend has no adapter {value!r:.100}"
                     f"{nearest(str(value), self._adapters)}; see "

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from appl.backend import Sampling, canonical
 from appl.errors import BackendError, BackendRefused
+from appl_backends.sglang.request_bodies import adapter_of
 from appl_backends.sglang.wire import Wire
 
 LOAD_S = 120.0
@@ -33,8 +34,8 @@ class Adapters:
 
     async def ready(self, sampling: Sampling) -> None:
         """Have the server load what *sampling* asks for. Raises ``BackendError``."""
-        name = dict(sampling.extra).get("lora")
-        if name not in self._folders or ("adapter", name) in self._wire.learned:
+        name = adapter_of(sampling)
+        if name is None or name not in self._folders or ("adapter", name) in self._wire.learned:
             return
         task = self._loading.get(name)
         if task is None:
@@ -57,7 +58,9 @@ class Adapters:
             await self._wire.within(LOAD_S, self._wire.post(path, body), path)
         except BackendRefused as error:
             if "already loaded" not in str(error):
-                raise
+                here = "" if Path(folder).is_absolute() else ", which is no folder of this machine"
+                said = f"the adapter {name!r} is not loaded from {folder}{here}: {error}"
+                raise BackendRefused(said, status=error.status) from error
         self._wire.learned["adapter", name] = True
 
 

@@ -104,9 +104,18 @@ class Parameters:
         return _members(given), _members(around)
 
 
+def adapter_of(sampling: Sampling) -> str | None:
+    """The name of the adapter that *sampling* asks for. Raises ``Unsupported``."""
+    name = dict(sampling.extra).get("lora")
+    if name is None or (isinstance(name, str) and name):
+        return name
+    raise Unsupported(f"gen(lora=...) takes the name of an adapter, got {name!r:.80}")
+
+
 def routed(sampling: Sampling) -> dict[str, Any]:
     """The members of a body that say where and under which name it is served."""
     given = dict(sampling.extra)
+    adapter_of(sampling)
     found = {there: given[here] for here, there in ROUTED.items() if here in given}
     apart = [str(given[name]) for name in APART if name in given]
     return {**found, "extra_key": "".join(apart)} if apart else found
