@@ -231,7 +231,9 @@ def test_a_plan_costs_hardly_more_than_the_best_of_all(count: int) -> None:
         else:
             assert plan.end(chosen) <= within
             ratios.append(plan.cost(chosen) / least)
-    assert max(ratios) <= 1.4 and sum(ratios) <= 1.01 * len(ratios)
+    ratios.sort()
+    assert ratios[len(ratios) * 99 // 100] <= 1.25 and ratios[-1] <= 1.4
+    assert sum(ratios) <= 1.01 * len(ratios)
 
 
 CHAIN = DrawnGraph([100] * 4, [[], [0], [1], [2]])
