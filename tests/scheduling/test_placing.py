@@ -306,6 +306,17 @@ def test_what_the_request_would_cost_decides_and_not_the_sum_of_prices() -> None
             assert str(gen("both", messages=text, max_tokens=most)) == cheapest
 
 
+def test_prices_that_cannot_be_read_end_the_call() -> None:
+    class Unreadable(dict[str, Price]):
+        def get(self, model: object, default: object = None) -> Any:
+            raise LookupError(f"no table for {model}")
+
+    two = Two(names=preferring("cost"), prices=Unreadable({"n": Price(1.0, 1.0)}))
+    with pytest.raises(LookupError, match="no table for"):
+        ask(two)
+    assert two.asked == ([], [])
+
+
 def test_one_without_a_price_goes_last() -> None:
     two = Two(names=preferring("cost"), prices={"f": Price(100.0, 100.0)})
     assert ask(two)[0] == "far"

@@ -303,7 +303,10 @@ def _entered(
 def _start(call: Call, go: Callable[[Call], None]) -> None:
     call.starts()
     answer = call.run.outside.answer
-    if answer is None:
-        go(call)
-    else:
-        answer(call, go)
+    try:
+        if answer is None:
+            go(call)
+        else:
+            answer(call, go)
+    except Exception as error:  # of what a backend brings: nobody else would end the call
+        call.failed(error)
