@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from appl.backend import TokenLogprob
-from appl.errors import BackendError
+from appl.errors import BackendError, Unsupported
 from appl_backends.embedded.cache import PrefixCache
 from appl_backends.embedded.model import F32, KvRows, Llama, Row, TokenSpan
 from appl_backends.embedded.probe import entry
@@ -137,11 +137,12 @@ class BatchEngine:
         return out
 
     def fail(self, reason: str) -> list[Outcome]:
-        """Drop everything; each task fails with *reason*."""
+        """Drop everything; each task that is not done fails with *reason*."""
         self._receive()
         tasks = list(dict.fromkeys(run.task for run in [*self.running, *self.waiting]))
         self._drop(tasks)
-        return [Failed(task, BackendError(reason)) for task in tasks]
+        out, self._out = self._out, []
+        return [*out, *(Failed(task, BackendError(reason)) for task in tasks)]
 
     # -- schedule ------------------------------------------------------------------------------
 
@@ -562,6 +563,8 @@ class BatchEngine:
 
     def _end(self, run: SequenceRun, reason: str) -> None:
         """No token of *run* will come any more."""
+        if run.constraint is not None and (why := run.constraint.failure):
+            run.task.failure, reason = why, "error"
         run.finish = reason
         run.writer.close(cut=reason == "length")
         self._pass_on(run)
@@ -576,9 +579,8 @@ class BatchEngine:
                 self._out.append(AnswerPiece(task, run.index, text, run.generated, run.finish))
 
     def _take(self, run: SequenceRun, token: int) -> str:
-        ended = CALLED if run.called else "stop"
         if run.ends_with(token, self.tokenizer.end):
-            return ended
+            return "stop"
         calls = token == self.tokenizer.call and run.task.offer is not None
         if calls:
             run.begin_call()
@@ -586,7 +588,7 @@ class BatchEngine:
         if run.constraint is not None and not calls:
             run.constraint.accept(token)
         if run.writer.stopped or (run.constraint is not None and run.constraint.complete):
-            return ended
+            return CALLED if run.called else "stop"
         return "length" if run.generated >= run.task.max_tokens else ""
 
     def _written(self, run: SequenceRun, token: int) -> bytes:
@@ -599,7 +601,12 @@ class BatchEngine:
         self._publish(run)
         self._release(run)
         run.task.done.append(run)
-        if len(run.task.done) == len(run.task.live):
+        if len(run.task.done) < len(run.task.live):
+            return
+        if why := run.task.failure:
+            error = Unsupported(f"this constraint cannot be followed to its end: {why}")
+            self._out.append(Failed(run.task, error))
+        else:
             self._out.append(Finished(run.task, run.task.response()))
 
 
