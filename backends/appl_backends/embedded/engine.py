@@ -461,16 +461,19 @@ class BatchEngine:
         """Choose among what may come at these *positions* of answers; *raw* stays as it is."""
         logits = raw + self._banned
         for at, (run, position) in enumerate(zip(runs, positions, strict=True)):
+            if run.task.special:
+                logits[at, self.tokenizer.call] = raw[at, self.tokenizer.call]
             if run.task.healed and not position:
                 logits[at] += self._starting_with(run.task.healed)
             if run.constraint is not None:
                 logits[at, ~run.constraint.mask()] = -np.inf
             if run.task.offer is not None and not position:
                 self._let_call(run.task.offer, logits[at], raw[at])
-            if run.task.special:
-                logits[at, self.tokenizer.call] = raw[at, self.tokenizer.call]
             if position < run.task.min_tokens:
-                logits[at, [self.tokenizer.end, *run.task.stop_tokens]] = -np.inf
+                longer = logits[at].copy()
+                longer[[self.tokenizer.end, *run.task.stop_tokens]] = -np.inf
+                if longer.max() > -np.inf:  # else only an end may come
+                    logits[at] = longer
         return pick(logits, [run.task.draws[run.index] for run in runs], positions)
 
     def _let_call(self, offer: ToolOffer, logits: F32, raw: F32) -> None:
@@ -564,7 +567,7 @@ class BatchEngine:
     def _end(self, run: SequenceRun, reason: str) -> None:
         """No token of *run* will come any more."""
         if run.constraint is not None and (why := run.constraint.failure):
-            run.task.failure, reason = why, "error"
+            run.task.failure, reason = why, "abort"
         run.finish = reason
         run.writer.close(cut=reason == "length")
         self._pass_on(run)
