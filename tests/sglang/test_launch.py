@@ -168,6 +168,13 @@ def test_who_settles_the_cache_himself_gets_no_other(fake: Path, more: str) -> N
     assert more in args and "--enable-hierarchical-cache" not in args
 
 
+@pytest.mark.parametrize("more", [("--prefill=1", "--decode=1"), ("--disable-radix-cache",)])
+def test_memory_for_a_cache_that_gets_none_is_refused(more: tuple[str, ...]) -> None:
+    line = [sys.executable, "-m", "appl_backends.sglang.launch", "--model", "llama"]
+    done = subprocess.run([*line, "--host-cache", "9", *more], capture_output=True, text=True)
+    assert done.returncode == 1 and "--host-cache does nothing beside" in done.stderr
+
+
 def test_where_the_memory_is_not_there_the_server_starts_without(fake: Path) -> None:
     said: list[str] = []
     with launched(plan(fake, host_cache=120), said.append) as launch:

@@ -277,6 +277,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.restarts,
             options.log,
         )
+        if options.host_cache not in (None, "off") and not plan.keeps_on_host:
+            raise Unsupported(
+                "--host-cache does nothing beside --prefill and --decode, or beside arguments that "
+                "settle the cache: leave it out"
+            )
         with launched(plan, stopping=stopping) as launch:
             print(_announced(launch, as_json=options.json), flush=True)
             launch.look_after(again)
