@@ -21,6 +21,11 @@ def held(text: str, marks: Sequence[str]) -> int:
     return found
 
 
+def up_to_stop(text: str, stop: Sequence[str]) -> str:
+    """*text* up to the first of the *stop* texts in it."""
+    return text[: min((at for each in stop if (at := text.find(each)) >= 0), default=None)]
+
+
 class TextFilter:
     """The text of an answer without a repetition of *begun*, up to the first of the *stop* texts.
 

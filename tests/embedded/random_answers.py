@@ -71,6 +71,8 @@ def a_request(rng: random.Random, most: int = 40) -> Request:
         options["stop"] = tuple(rng.sample(["\n", "=", " 1", "e", "an", "swer"], 2))
     if rng.random() < 0.2 and form != 6:
         options["logprobs"] = rng.randrange(3)
+    if rng.random() < 0.1 and form != 6:
+        options["stop_tokens"] = tuple(rng.sample(range(8, 400), 30))
     n = rng.choice([1, 1, 1, 2, 3])
     line = rng.choice(["ask", f"ask{rng.randrange(10**6)}"])  # with what was learnt, and without
     address = f"/main.0/{line}.{rng.randrange(9)}/gen.{rng.randrange(3)}"

@@ -27,6 +27,8 @@ from appl.errors import (
 )
 from appl.prompt import AIMessage, Image, Messages, UserMessage
 from appl_backends.embedded import WEIGHTS, Embedded
+from appl_backends.embedded.constraint import AnswerForm
+from appl_backends.embedded.tools import ToolOffer
 from appl_backends.option_scores import scored
 from tests.drawn import counts
 from tests.embedded.reference import logits
@@ -248,6 +250,25 @@ async def test_a_grammar_is_satisfied(backend: Embedded) -> None:
         assert re.fullmatch(r"[0-9+()]*", sample.text)
         if sample.finish_reason == "stop":
             assert isinstance(eval(sample.text), int)
+
+
+async def test_a_form_that_no_answer_fits_is_refused(backend: Embedded) -> None:
+    itself = {"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}}
+    endless = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
+    for schema, text in (itself, "no answer fits it"), (endless, "cannot be followed to its end"):
+        for n in (1, 3):
+            with pytest.raises(Unsupported, match=text):
+                await backend.complete(ask("Hi", n=n, schema=json.dumps(schema)))
+    assert backend.engine.idle and backend.engine.rows.room == backend.engine.rows.size
+
+
+async def test_a_task_that_ends_in_a_step_that_fails_is_told_so(backend: Embedded) -> None:
+    task = await backend.task(ask("Hi"))
+    calls = backend.constraints.compile(AnswerForm(regex="no call"))
+    task.offer = ToolOffer(calls, must=True, content=b"")
+    with pytest.raises(BackendError, match="the engine failed"):
+        await backend.worker.run(task)
+    assert (await backend.complete(ask("Hi"))).samples
 
 
 async def test_choices_take_the_best_scored_and_the_first_of_equals(backend: Embedded) -> None:

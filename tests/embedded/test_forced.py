@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,6 +68,22 @@ def test_answers_are_the_same_with_and_without(
     plain, _, steps = counted(make_engine(jumps=False), task(constraints.compile(form), n=3))
     answers, forced, fewer = counted(make_engine(), task(constraints.compile(form), n=3))
     assert answers == plain and fewer <= steps and (forced == 0 or fewer < steps)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("options", [{"special": True}, {"min_tokens": 60}])
+def test_no_option_of_a_server_lets_an_answer_leave_its_constraint(
+    make_engine: MakeEngine,
+    constraints: Constraints,
+    tokenizer: Tokenizer,
+    form: AnswerForm,
+    options: dict[str, Any],
+) -> None:
+    made = task(constraints.compile(form), n=8)
+    stops = frozenset(range(8, tokenizer.size)) if "min_tokens" in options else frozenset()
+    plain = dataclasses.replace(made, stop_tokens=stops)
+    asked = dataclasses.replace(plain, **options)
+    assert drain(make_engine(), asked) == drain(make_engine(), plain) and not asked.failure
 
 
 def test_long_keys_take_few_steps(make_engine: MakeEngine, constraints: Constraints) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import json
 from pathlib import Path
@@ -117,6 +118,23 @@ async def test_a_call_that_is_cut_is_no_call(backend: Embedded) -> None:
 async def test_stop_strings_do_not_cut_a_call(backend: Embedded) -> None:
     response = await backend.complete(request(tool_choice="now", stop=("{", "now")))
     assert check(response) == [("now", {})]
+
+
+async def test_a_stop_token_within_a_call_ends_the_answer_without_one(backend: Embedded) -> None:
+    response = await backend.complete(request(tool_choice="now", stop_tokens=(*range(8, 400),)))
+    (sample,) = response.samples
+    assert (sample.text, sample.finish_reason, sample.tool_calls) == ("", "stop", ())
+
+
+async def test_a_call_whose_schema_nothing_fits_fails_and_no_other_one_does(
+    backend: Embedded,
+) -> None:
+    endless = {"type": "object", "properties": {"node": {"$ref": "#"}}, "required": ["node"]}
+    tool = json.dumps({"name": "save", "parameters": endless})
+    asked = request(tools=(tool,), tool_choice="save", n=2), request(tool_choice="now")
+    failed, made = await asyncio.gather(*map(backend.complete, asked), return_exceptions=True)
+    assert isinstance(failed, Unsupported) and "cannot be followed to its end" in str(failed)
+    assert isinstance(made, Response) and check(made) == [("now", {})]
 
 
 async def test_a_call_is_not_streamed_as_text(backend: Embedded) -> None:

@@ -709,6 +709,9 @@ async def test_a_draft_is_sent_as_a_prediction_where_the_settings_say_so() -> No
         {"logprobs": 1},
         {"tools": (TOOL,)},
         {"extra": (("presence_penalty", 0.5),)},
+        {"extra": (("extra_body", {"max_completion_tokens": 9}),)},
+        {"extra": (("extra_body", {"n": 2}),)},
+        {"extra": (("extra_body", {"audio": {"voice": "ash", "format": "wav"}}),)},
         {"extra": (("prediction", {"type": "content", "content": "mine"}),)},
     ],
 )

@@ -81,7 +81,7 @@ def test_a_started_server_that_redirects_is_not_ready_and_no_key_goes_elsewhere(
         server.to = f"{other.url}/v1/models"
         monkeypatch.setenv("http_proxy", other.url)
         port = int(server.url.rpartition(":")[2])
-        child = Child("server", [], port, tmp_path / "log", "k", print, threading.Event())
+        child = Child("server", [], port, tmp_path / "log", "k", "a", print, threading.Event())
         with pytest.raises(LaunchFailed, match="does not answer"):
             child.wait_ready(0.0)
         assert not other.connections and server.connections == 1

@@ -168,6 +168,13 @@ def test_who_settles_the_cache_himself_gets_no_other(fake: Path, more: str) -> N
     assert more in args and "--enable-hierarchical-cache" not in args
 
 
+@pytest.mark.parametrize("more", [("--prefill=1", "--decode=1"), ("--disable-radix-cache",)])
+def test_memory_for_a_cache_that_gets_none_is_refused(more: tuple[str, ...]) -> None:
+    line = [sys.executable, "-m", "appl_backends.sglang.launch", "--model", "llama"]
+    done = subprocess.run([*line, "--host-cache", "9", *more], capture_output=True, text=True)
+    assert done.returncode == 1 and "--host-cache does nothing beside" in done.stderr
+
+
 def test_where_the_memory_is_not_there_the_server_starts_without(fake: Path) -> None:
     said: list[str] = []
     with launched(plan(fake, host_cache=120), said.append) as launch:
@@ -287,11 +294,44 @@ def test_the_command_starts_the_server_again_on_request(fake: Path) -> None:
         "--skip-tokenizer-init",
         "--config",
         "--host=::",
+        "--hos=::",
+        "--api-k",
+        "--model-path",
     ],
 )
 def test_what_opens_a_hole_is_refused(more: str) -> None:
     with pytest.raises(Unsupported, match=more.partition("=")[0]):
         LaunchPlan("llama", more=(more,))
+
+
+@pytest.mark.parametrize("fields", [{"port": 65536}, {"timeout": float("nan")}, {"restarts": -1}])
+def test_numbers_that_mean_nothing_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(Unsupported, match="--restarts at least 0; got"):
+        LaunchPlan("llama", **fields)
+
+
+def test_a_server_that_listens_there_already_is_not_taken_for_the_new_one(fake: Path) -> None:
+    with (
+        launched(plan(fake), list().append) as launch,
+        pytest.raises(LaunchFailed, match="another port by --port"),
+        launched(plan(fake, port=int(launch.url.rpartition(":")[2])), list().append),
+    ):
+        raise AssertionError
+
+
+def test_a_log_is_for_its_owner_alone(fake: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with launched(plan(fake, log=log), list().append) as launch:
+        assert launch.api_key in log.read_text() and log.stat().st_mode & 0o077 == 0
+        (child,) = launch._children
+        log.write_text(f"{launch.api_key} {launch.admin_key} {'x' * 999}")
+        assert child.tail().startswith("[secret] [secret] x")
+    missing = tmp_path / "nowhere" / "log"
+    with (
+        pytest.raises(LaunchFailed, match="log cannot be written: No such file"),
+        launched(plan(fake, log=missing), list().append),
+    ):
+        raise AssertionError
 
 
 def test_the_world_is_not_served() -> None:
@@ -315,6 +355,8 @@ def test_a_later_version_is_fine(fake: Path) -> None:
 def test_an_interpreter_without_sglang_is_named() -> None:
     with pytest.raises(MissingExtra, match=re.escape("pip install 'appl[sglang-server]'")):
         check_installed(sys.executable)
+    with pytest.raises(Unsupported, match="--python /nowhere cannot be run: No such file"):
+        check_installed("/nowhere")
 
 
 # -- pairs

@@ -69,16 +69,23 @@ def test_what_is_streamed_is_a_beginning_of_the_answer(
     read = reader(thinking, tools, ("STOP",))
     growing = GrowingAnswers(read, 1, deltas, "it")
     shown = {"text": "", "reasoning": ""}
-    raw = "".join(pieces).partition("STOP")[0]
+    raw = "".join(pieces)  # a server misses a stop text that has more tokens than usual
     for end in range(len(raw) + 1):
         piece = raw[end - 1 : end] if deltas else raw[:end]
         for chunk in growing.add(answer(piece, None)):
             shown[chunk.kind] += chunk.text
     assert not list(growing.add(answer("" if deltas else raw)))
-    (whole,) = growing.complete()
+    (whole,) = answers.answers(growing.complete(), 1, "it", read.stop)
     sample = read.sample(whole, 0)
-    assert sample.text.startswith(shown["text"])
+    assert whole["text"] == raw.partition("STOP")[0] and sample.text.startswith(shown["text"])
     assert (sample.reasoning or "").startswith(shown["reasoning"])
+
+
+def test_an_answer_ends_before_a_stop_text_that_the_server_missed() -> None:
+    found = {**answer("one, two, three", "length"), "output_ids": [1, 2, 3]}
+    (whole,) = answers.answers(found, 1, "it", ("three", ", t"))
+    assert answers.sample(whole) == Sample("one", "stop")
+    assert answers.generated(whole) == ([1, 2, 3], True)
 
 
 def test_several_answers_are_streamed_side_by_side() -> None:

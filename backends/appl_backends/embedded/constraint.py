@@ -70,6 +70,12 @@ class Constraint:
         return self
 
     @property
+    def failure(self) -> str:
+        """Why nothing more can be said of what may come; empty while something can."""
+        matcher = self._matcher
+        return str(matcher.get_error()).partition("\n")[0] if matcher.is_error() else ""
+
+    @property
     def complete(self) -> bool:
         """True if nothing but the end may follow."""
         return bool(self._matcher.is_stopped())
@@ -117,10 +123,14 @@ class Constraints:
         return found.fork()
 
     def _compiled(self, source: str) -> Constraint:
-        matcher = llguidance.LLMatcher(self._inner, source)
+        matcher = llguidance.LLMatcher(self._inner, source, log_level=0)
         if matcher.is_error():
             raise Unsupported(f"this constraint cannot be used: {matcher.get_error().strip()}")
-        return Constraint(matcher, self._vocab)
+        compiled = Constraint(matcher, self._vocab)
+        compiled.mask()  # which shows that an answer can begin
+        if why := compiled.failure:
+            raise Unsupported(f"this constraint cannot be used: no answer fits it ({why})")
+        return compiled
 
 
 def _source(wanted: AnswerForm, healed: str) -> str:

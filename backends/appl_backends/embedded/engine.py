@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from appl.backend import TokenLogprob
-from appl.errors import BackendError
+from appl.errors import BackendError, Unsupported
 from appl_backends.embedded.cache import PrefixCache
 from appl_backends.embedded.model import F32, KvRows, Llama, Row, TokenSpan
 from appl_backends.embedded.probe import entry
@@ -137,11 +137,12 @@ class BatchEngine:
         return out
 
     def fail(self, reason: str) -> list[Outcome]:
-        """Drop everything; each task fails with *reason*."""
+        """Drop everything; each task that is not done fails with *reason*."""
         self._receive()
         tasks = list(dict.fromkeys(run.task for run in [*self.running, *self.waiting]))
         self._drop(tasks)
-        return [Failed(task, BackendError(reason)) for task in tasks]
+        out, self._out = self._out, []
+        return [*out, *(Failed(task, BackendError(reason)) for task in tasks)]
 
     # -- schedule ------------------------------------------------------------------------------
 
@@ -460,16 +461,19 @@ class BatchEngine:
         """Choose among what may come at these *positions* of answers; *raw* stays as it is."""
         logits = raw + self._banned
         for at, (run, position) in enumerate(zip(runs, positions, strict=True)):
+            if run.task.special:
+                logits[at, self.tokenizer.call] = raw[at, self.tokenizer.call]
             if run.task.healed and not position:
                 logits[at] += self._starting_with(run.task.healed)
             if run.constraint is not None:
                 logits[at, ~run.constraint.mask()] = -np.inf
             if run.task.offer is not None and not position:
                 self._let_call(run.task.offer, logits[at], raw[at])
-            if run.task.special:
-                logits[at, self.tokenizer.call] = raw[at, self.tokenizer.call]
             if position < run.task.min_tokens:
-                logits[at, [self.tokenizer.end, *run.task.stop_tokens]] = -np.inf
+                longer = logits[at].copy()
+                longer[[self.tokenizer.end, *run.task.stop_tokens]] = -np.inf
+                if longer.max() > -np.inf:  # else only an end may come
+                    logits[at] = longer
         return pick(logits, [run.task.draws[run.index] for run in runs], positions)
 
     def _let_call(self, offer: ToolOffer, logits: F32, raw: F32) -> None:
@@ -562,6 +566,8 @@ class BatchEngine:
 
     def _end(self, run: SequenceRun, reason: str) -> None:
         """No token of *run* will come any more."""
+        if run.constraint is not None and (why := run.constraint.failure):
+            run.task.failure, reason = why, "abort"
         run.finish = reason
         run.writer.close(cut=reason == "length")
         self._pass_on(run)
@@ -576,9 +582,8 @@ class BatchEngine:
                 self._out.append(AnswerPiece(task, run.index, text, run.generated, run.finish))
 
     def _take(self, run: SequenceRun, token: int) -> str:
-        ended = CALLED if run.called else "stop"
         if run.ends_with(token, self.tokenizer.end):
-            return ended
+            return "stop"
         calls = token == self.tokenizer.call and run.task.offer is not None
         if calls:
             run.begin_call()
@@ -586,7 +591,7 @@ class BatchEngine:
         if run.constraint is not None and not calls:
             run.constraint.accept(token)
         if run.writer.stopped or (run.constraint is not None and run.constraint.complete):
-            return ended
+            return CALLED if run.called else "stop"
         return "length" if run.generated >= run.task.max_tokens else ""
 
     def _written(self, run: SequenceRun, token: int) -> bytes:
@@ -599,7 +604,12 @@ class BatchEngine:
         self._publish(run)
         self._release(run)
         run.task.done.append(run)
-        if len(run.task.done) == len(run.task.live):
+        if len(run.task.done) < len(run.task.live):
+            return
+        if why := run.task.failure:
+            error = Unsupported(f"this constraint cannot be followed to its end: {why}")
+            self._out.append(Failed(run.task, error))
+        else:
             self._out.append(Finished(run.task, run.task.response()))
 
 

@@ -35,7 +35,8 @@ class EngineTask:
     share no computed prefix with it. ``drafts`` are what its samples are likely to be, in their
     order, as far as that is known. ``adapter`` changes the weights for it; each adapter has a
     ``space`` of its own. ``scored`` are the prompt's entries that
-    ``probe`` asked for; ``scorer`` is the sequence that takes them.
+    ``probe`` asked for; ``scorer`` is the sequence that takes them. ``failure`` says why a sample's
+    constraint could not be followed.
     """
 
     prompt: list[int]
@@ -64,6 +65,7 @@ class EngineTask:
     done: list[SequenceRun] = field(default_factory=list)
     first: F32 | None = None
     cached: int | None = None
+    failure: str = ""
     scored: list[TokenEntry] = field(default_factory=list)
     scorer: SequenceRun | None = None
 

@@ -107,7 +107,10 @@ class EngineThread:
                 with self._threads:
                     outcomes = self._engine.step()
             except Exception as error:
-                outcomes = self._engine.fail(f"the engine failed: {error!r}")
+                # A task that ended in this step is the engine's no more, and may not be answered.
+                asked, why = list(self._callers), f"the engine failed: {error!r}"
+                outcomes = self._engine.fail(why)
+                outcomes += [Failed(task, BackendError(why)) for task in asked]
             if outcomes:
                 self._deliver(outcomes)
         self._deliver(self._engine.fail("the embedded backend was closed"))

@@ -46,6 +46,12 @@ OPTIONS = frozenset(
 )
 """The further options of ``gen``; ``extra_body`` is a table of fields that are sent as they are."""
 
+_UNPREDICTED = frozenset(
+    "n logprobs top_logprobs presence_penalty frequency_penalty audio modalities max_tokens "
+    "max_completion_tokens tools functions prediction".split()
+)
+"""The fields that no prediction goes with, and the user's own prediction."""
+
 _known: dict[tuple[object, ...], tuple[dict[str, str], bytes, bytes]] = {}
 _MOST = 1024
 _HERE = "\0"
@@ -91,26 +97,22 @@ def body_of(
         more["prompt_cache_key"] = f'"{key_of(prompt)}"'
         if plan is not None and plan.mode is not None:
             more["prompt_cache_options"] = f'{{"mode":"{plan.mode}"}}'
-    if request.draft is not None and "drafts" in server.features:
-        more |= prediction(request, request.draft)
     for name, value in sampling.extra:
         more |= extra_fields(value) if name == "extra_body" else {name: _json(value)}
+    if request.draft is not None and "drafts" in server.features:
+        more |= prediction(request.draft, fields | more)
     if more:
         before, after = _written(fields | more)
     return [before, *messages, after] if after else [before]
 
 
-def prediction(request: Request, draft: Draft) -> dict[str, str]:
-    """The field for a *draft*; none where OpenAI would refuse it, or the draft has no text.
+def prediction(draft: Draft, fields: Mapping[str, str]) -> dict[str, str]:
+    """The field for a *draft*; none beside *fields* that OpenAI refuses with it, or without text.
 
     Source: OpenAI's "Predicted Outputs", limitations.
     """
-    sampling = request.sampling
-    others = {"presence_penalty", "frequency_penalty", "modalities"}
-    is_taken = request.n == 1 and sampling.logprobs is None and not sampling.tools
-    is_taken = is_taken and sampling.max_tokens is None
     text = draft.samples[0].text if draft.samples else ""
-    if not text or not is_taken or not others.isdisjoint(dict(sampling.extra)):
+    if not text or not _UNPREDICTED.isdisjoint(fields):
         return {}
     return {"prediction": _json({"type": "content", "content": text})}
 

@@ -16,7 +16,7 @@ from appl.backend.http import excerpt, too_long
 from appl.errors import MalformedResponse
 from appl_backends.sglang import answers
 from appl_backends.sglang.tools import CALLED, Offer
-from appl_backends.stops import held
+from appl_backends.stops import held, up_to_stop
 
 THINK, THOUGHT = "<think>", "</think>"
 
@@ -60,12 +60,13 @@ class AnswerReader:
         """Reasoning and text that an answer certainly has which has begun with *raw*."""
         if self.offer is not None and self.offer.must:
             return "", ""
-        reasoning, text = self._apart(raw, ended=False)
+        raw = up_to_stop(raw, self.stop)
+        reasoning, text = self._apart(raw[: len(raw) - held(raw, self.stop)], ended=False)
         if self.offer is None:
-            return reasoning or "", text[: len(text) - held(text, self.stop)]
+            return reasoning or "", text
         style = self.offer.style
         text = style.content(text)
-        text = text[: len(text) - held(text, [*self.stop, style.mark])]
+        text = text[: len(text) - held(text, [style.mark])]
         return reasoning or "", text.rstrip()  # before a call it is left out
 
     def _apart(self, raw: str, *, ended: bool) -> tuple[str | None, str]:

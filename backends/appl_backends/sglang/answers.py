@@ -11,27 +11,36 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NoReturn
 
 from appl.backend import Sample, TokenLogprob, Usage
 from appl.backend.check import MOST, count_of, number_in, text_in
 from appl.backend.http import error_of_payload, excerpt, is_error
 from appl.errors import BackendUnavailable, MalformedResponse
+from appl_backends.stops import up_to_stop
 
 UNKNOWN = "unknown"
 """The finish reason of an answer that is there and does not say why it ended."""
 
 
-def answers(found: Any, wanted: int, who: str) -> list[Mapping[str, Any]]:
+def answers(found: Any, wanted: int, who: str, stop: Sequence[str] = ()) -> list[Mapping[str, Any]]:
     """The *wanted* answers in what the server sent, as :func:`read` gives them.
 
-    Raises ``BackendError``.
+    They end before the first of the *stop* texts. Raises ``BackendError``.
     """
     listed = found if type(found) is list else [found]
     if len(listed) < wanted:
         raise MalformedResponse(f"{who} gave {len(listed)} answers where {wanted} were asked for")
-    return list(map(partial(read, who=who), listed))
+    return [_stopped(read(each, who), stop) for each in listed]
+
+
+def _stopped(answer: Mapping[str, Any], stop: Sequence[str]) -> Mapping[str, Any]:
+    """*answer* up to a stop text, which a server misses where it has more tokens than usual."""
+    text = up_to_stop(answer["text"], stop)
+    if text == answer["text"]:
+        return answer
+    ended = {"type": "stop", "matched": ""}
+    return {**answer, "text": text, "meta_info": {**answer["meta_info"], "finish_reason": ended}}
 
 
 def read(answer: Any, who: str) -> Mapping[str, Any]:

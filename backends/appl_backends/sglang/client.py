@@ -569,7 +569,7 @@ class SGLang:
         prompt: TokenRun,
         reader: AnswerReader | None = None,
     ) -> Response:
-        listed = answers.answers(found, request.n, self._wire.who)
+        listed = answers.answers(found, request.n, self._wire.who, request.sampling.stop)
         if reader is None:
             samples = list(map(answers.sample, listed))
         else:

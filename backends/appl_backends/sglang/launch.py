@@ -196,9 +196,7 @@ class Launch:
         name = name or ("SGLang" if self.plan.replicas == 1 else f"SGLang {number}")
         command = self.plan.arguments(number, port, config, role)
         log = self._log(number)
-        return Child(
-            name, command, port, log, self.api_key, self.tell, self.stopping, environment or {}
-        )
+        return self._child(name, command, port, log, environment or {})
 
     def _router(self, ports: Sequence[int]) -> Child:
         port = self.plan.port or free_port()
@@ -218,9 +216,13 @@ class Launch:
             "--worker-urls",
             *urls,
         ]
-        return Child(
-            "the router", command, port, self._log(-1), self.api_key, self.tell, self.stopping
-        )
+        return self._child("the router", command, port, self._log(-1), {})
+
+    def _child(
+        self, name: str, command: list[str], port: int, log: Path, environment: Mapping[str, str]
+    ) -> Child:
+        keys = self.api_key, self.admin_key
+        return Child(name, command, port, log, *keys, self.tell, self.stopping, environment)
 
     def _log(self, number: int) -> Path:
         where = self.plan.log
@@ -275,6 +277,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.restarts,
             options.log,
         )
+        if options.host_cache not in (None, "off") and not plan.keeps_on_host:
+            raise Unsupported(
+                "--host-cache does nothing beside --prefill and --decode, or beside arguments that "
+                "settle the cache: leave it out"
+            )
         with launched(plan, stopping=stopping) as launch:
             print(_announced(launch, as_json=options.json), flush=True)
             launch.look_after(again)

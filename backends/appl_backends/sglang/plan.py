@@ -26,6 +26,7 @@ REFUSED = {
     "--host": "the server listens on this machine alone; for others put a proxy with TLS and "
     "access control of its own before it",
     "--config": "the keys are passed in a file of this name; write the settings here",
+    "--model-path": "write it as --model",
     "--skip-tokenizer-init": "the server could not answer texts",
 }
 
@@ -83,6 +84,11 @@ class LaunchPlan:
     def __post_init__(self) -> None:
         if min(self.tp, self.dp, self.replicas) < 1:
             raise Unsupported("--tp, --dp and --replicas must be at least 1")
+        if not (0 <= self.port < 1 << 16 and self.timeout > 0 and self.restarts >= 0):
+            raise Unsupported(
+                "--port must be from 0 to 65535, --timeout above 0 and --restarts at least 0; got "
+                f"{self.port}, {self.timeout:g} and {self.restarts}"
+            )
         if self.drafting or self.is_apart:
             from appl_backends.sglang.pair import check_pair  # few start a pair
 
@@ -91,8 +97,9 @@ class LaunchPlan:
             raise Unsupported(f"--host-cache must be at least 1 GB for each GPU: {self.ranks}")
         for each in self.more:
             name = each.partition("=")[0]
-            if name in REFUSED:
-                raise Unsupported(f"{name} is not passed on to SGLang: {REFUSED[name]}")
+            for refused, why in REFUSED.items():
+                if len(name) > len("--") and refused.startswith(name):  # SGLang takes beginnings
+                    raise Unsupported(f"{refused} is not passed on to SGLang: {why}")
 
     @property
     def is_apart(self) -> bool:
@@ -181,10 +188,14 @@ def _not_installed(python: str) -> str:
 def check_installed(python: str) -> str:
     """The version of sglang that *python* has.
 
-    Raises ``MissingBackendExtra`` if it has none, ``Unsupported`` if it is too old.
+    Raises ``MissingBackendExtra`` if it has none, ``Unsupported`` if it is too old, or *python* is
+    no program.
     """
     code = "from importlib.metadata import version; print(version('sglang'))"
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Unsupported(f"--python {python} cannot be run: {error.strerror}") from None
     version = done.stdout.strip()
     if done.returncode:
         raise MissingBackendExtra(_not_installed(python), extra="sglang-server")

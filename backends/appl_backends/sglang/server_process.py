@@ -18,6 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import BinaryIO
 
 from appl.errors import BackendUnavailable
 
@@ -38,7 +39,8 @@ class LaunchFailed(BackendUnavailable):
 class Child:
     """One process with all that it starts, in a process group of its own.
 
-    What *environment* sets, and the user does not, is set for it.
+    The log is made for its owner alone, as a server writes its keys there. What *environment* sets,
+    and the user does not, is set for it.
     """
 
     name: str
@@ -46,16 +48,27 @@ class Child:
     port: int
     log: Path
     key: str
+    admin_key: str
     tell: Tell
     stopping: threading.Event
     environment: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it; its output goes to the log."""
+        """Start it; its output goes to the log. Raises ``LaunchFailed``."""
+        with socket.socket() as probe:
+            # Another server that listens there would be taken for this one as soon as it answers.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", self.port))
+            except OSError as error:
+                raise LaunchFailed(
+                    f"{self.name} cannot listen at 127.0.0.1:{self.port} ({error.strerror}); name "
+                    "another port by --port, or none"
+                ) from None
         # A session of its own: signals reach the server's own processes too, and Ctrl-C in the
         # terminal does not, so that everything can be ended in order.
-        with self.log.open("ab") as out:
+        with self._log_to_append() as out:
             self._process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -64,6 +77,13 @@ class Child:
                 start_new_session=True,
                 env={**self.environment, **os.environ, "PYTHONUNBUFFERED": "1"},
             )
+
+    def _log_to_append(self) -> BinaryIO:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        try:
+            return os.fdopen(os.open(self.log, flags, 0o600), "ab")
+        except OSError as error:
+            raise LaunchFailed(f"the log {self.log} cannot be written: {error.strerror}") from None
 
     def ended(self) -> int | None:
         """Its exit code, when it has ended by itself."""
@@ -86,7 +106,7 @@ class Child:
                 )
             if now - told > _TELL_S:
                 told = now
-                self.tell(f"waiting for {self.name}, {now - began:.0f} s: {self.tail(1)}")
+                self.tell(f"waiting for {self.name}, {now - began:.0f} s: {self.tail(1):.200}")
             if self.stopping.wait(POLL_S):
                 raise LaunchFailed(f"{self.name} was stopped before it answered")
 
@@ -106,7 +126,8 @@ class Child:
             text = self.log.read_bytes()[-20000:].decode("utf-8", "replace")
         except OSError:
             return ""
-        return re.sub(re.escape(self.key), "[secret]", "\n".join(text.splitlines()[-lines:]))
+        secrets = f"{re.escape(self.key)}|{re.escape(self.admin_key)}"
+        return re.sub(secrets, "[secret]", "\n".join(text.splitlines()[-lines:]))
 
     def interrupt(self) -> None:
         """Ask it, and all that it has started, to end."""
