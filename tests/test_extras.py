@@ -39,7 +39,7 @@ class Absent:
         if name.partition(".")[0] in ABSENT:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
-assert not [name for name in sys.modules if name.partition(".")[0] in ABSENT]
+assert not [name for name in [*sys.modules] if name.partition(".")[0] in ABSENT]
 """
 COMMAND = "from appl.cli import main; sys.exit(main({!r}))"
 RUN = "import appl; str(appl.gen({model}messages='Hello', max_tokens=2))"

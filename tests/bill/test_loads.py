@@ -20,7 +20,7 @@ def ask():
 
 with running({backend}):
     str(ask())
-print(sorted(name for name in sys.modules if "prompt_cache" in name or "prompt_reuse" in name))
+print(sorted(name for name in [*sys.modules] if "prompt_cache" in name or "prompt_reuse" in name))
 """
 
 

@@ -75,7 +75,7 @@ value = 7
 def locks() -> dict[str, Any]:
     """The locks of modules of the package, and of the objects in them, by name."""
     found: dict[str, Any] = {}
-    for module in sorted(name for name in sys.modules if name.partition(".")[0] == "appl"):
+    for module in sorted(name for name in [*sys.modules] if name.partition(".")[0] == "appl"):
         for name, value in list(vars(sys.modules[module]).items()):
             found.update(_locks_in(f"{module}.{name}", value))
     once = {id(lock): name for name, lock in found.items() if name not in WATCHED}

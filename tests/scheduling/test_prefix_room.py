@@ -191,7 +191,7 @@ def main():
 
 with appl.record("a.trace", backend="appl.testing:Echo"):
     str(main())
-assert not [name for name in sys.modules if "prefix_order" in name]
+assert not [name for name in [*sys.modules] if "prefix_order" in name]
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
 

@@ -207,11 +207,11 @@ def ask():
     "Hello"
     return appl.gen()
 str(ask())
-loaded = {name for name in sys.modules if name.startswith("appl_backends.")}
+loaded = {name for name in [*sys.modules] if name.startswith("appl_backends.")}
 assert not any(name.startswith(("appl_backends.openai", "appl_backends.anthropic")) for name in loaded)
 from appl_backends.openai import OpenAI
 OpenAI(base_url="http://lan/v1")
-assert not any("responses" in name or "anthropic" in name for name in sys.modules if name[:5] == "appl_")
+assert not any("responses" in name or "anthropic" in name for name in [*sys.modules] if name[:5] == "appl_")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
