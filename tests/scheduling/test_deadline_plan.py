@@ -7,6 +7,7 @@ this run, which nobody can know before.
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import random
 from contextlib import suppress
 from itertools import product
@@ -30,6 +31,7 @@ from appl.testing import (
     CallDispatched,
     CallEnded,
     Late,
+    Limits,
     Log,
     Model,
     Models,
@@ -127,6 +129,7 @@ class Three:
         *instruments: Any,
         world: Any = None,
         edit: str = "",
+        room: int | None = None,
     ) -> None:
         self.clock, self.log = VirtualClock(), Log()
 
@@ -149,6 +152,7 @@ class Three:
         ]
         prices = {f"m{place}": Price(0.0, each) for place, each in enumerate(COSTS)}
         policy = Policy(clock=self.clock, retries=Retries(attempts=1), prices=prices)
+        limited = dataclasses.replace(policy, limits=Limits(concurrency=room))
         own, *others = backends
         listed = tuple(Model(name, None) for name in NAMES[1:])
         default = Model("slow", None, others=listed, prefer="deadline", within=within)
@@ -158,7 +162,7 @@ class Three:
         places = {each.profile.name: BackendEndpoint(each, policy) for each in others}
         self.backends = backends
         self._run = Run(
-            own, policy=policy, models=models, instruments=[self.log, *instruments], places=places,
+            own, policy=limited, models=models, instruments=[self.log, *instruments], places=places,
             world=world,
         )  # fmt: skip
         self._run.dispatch.expect(forecast)
@@ -236,6 +240,52 @@ def test_a_plan_costs_hardly_more_than_the_best_of_all(count: int) -> None:
     assert sum(ratios) <= 1.01 * len(ratios)
 
 
+def end_with_room(
+    graph: DrawnGraph, seconds: list[list[float]], chosen: tuple[int, ...], room: int
+) -> float:
+    """When the last call ends if the first place answers so many at once, who is ready first."""
+    ends: dict[int, float] = {}
+    free = [0.0] * room
+    waiting = set(range(len(chosen)))
+    while waiting:
+        begins = {
+            call: max((ends[need] for need in graph.needs[call]), default=0.0)
+            for call in waiting
+            if ends.keys() >= {*graph.needs[call]}
+        }
+        call = min(begins, key=lambda each: (begins[each], each))
+        begin, took = begins[call], seconds[call][chosen[call]]
+        if chosen[call] == 0:
+            begin = max(begin, heapq.heappop(free))
+            heapq.heappush(free, begin + took)
+        ends[call] = begin + took
+        waiting.remove(call)
+    return max(ends.values())
+
+
+@counts(30, 150)
+def test_with_little_room_nearly_all_end_in_time_for_little_more(count: int) -> None:
+    for room in (1, 2):
+        in_time, ours, least = list[bool](), 0.0, 0.0
+        for seed in range(count):
+            dice = random.Random(seed)
+            graph = drawn(dice)
+            seconds, calls = durations(graph, dice), len(graph.tokens)
+            if calls > 7:
+                continue
+            ends = {
+                chosen: end_with_room(graph, seconds, chosen, room)
+                for chosen in product(range(3), repeat=calls)
+            }
+            quickest = min(ends.values())
+            within = quickest + dice.uniform(0.05, 1.1) * (ends[(0,) * calls] - quickest)
+            three = Three(graph, seconds, within, recorded(graph, dice), room=room)
+            in_time.append(three.clock.now() <= within + 1e-9)
+            ours += cost(graph, tuple(map(NAMES.index, three.chosen)))
+            least += min(cost(graph, chosen) for chosen, end in ends.items() if end <= within)
+        assert sum(in_time) >= 0.95 * len(in_time) and ours <= 1.15 * least
+
+
 CHAIN = DrawnGraph([100] * 4, [[], [0], [1], [2]])
 TAKES = [[7.0, 3.7, 1.4]] * 4
 
@@ -273,6 +323,18 @@ def test_time_that_was_lost_is_made_up_for() -> None:
     three = Three(CHAIN, late, 30.0, past())
     assert three.chosen == ["slow", "slow", "quick", "quick"]
     assert three.clock.now() == pytest.approx(29.8)
+
+
+@pytest.mark.parametrize("room", [1, 2, 5])
+@pytest.mark.parametrize("within", [4.0, 8.0, 15.0, 40.0])
+def test_who_would_wait_too_long_for_room_goes_elsewhere(room: int, within: float) -> None:
+    count = 12
+    graph, seconds = DrawnGraph([100] * count, [[]] * count), [TAKES[0]] * count
+    known = past(graph, seconds)
+    three = Three(graph, seconds, within, known, room=room)
+    assert three.clock.now() <= within
+    most = min(int(within / seconds[0][0]) * room, count)  # so many have their turn in time
+    assert most - room <= three.chosen.count("slow") <= most
 
 
 def test_a_call_that_never_comes_is_not_waited_for() -> None:

@@ -11,7 +11,7 @@ does not; if none ends in time, calls on the longest path get the quickest, and 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf, sqrt
@@ -244,13 +244,21 @@ class DeadlinePlanner:
     """The choice among *spots* for the calls of one run that is to end *within* so many seconds.
 
     The time begins with the first call. *forecast* is an earlier run of the program, and *over* are
-    addresses of its calls that are not asked any more.
+    addresses of its calls that are not asked any more. *room* is how many calls a place answers at
+    once. A plan takes it that there is room; who would have to wait may go elsewhere.
     """
 
     def __init__(
-        self, within: float, spots: Sequence[Spot], forecast: Forecast | None, over: Iterable[str]
+        self,
+        within: float,
+        spots: Sequence[Spot],
+        forecast: Forecast | None,
+        over: Iterable[str],
+        room: Callable[[Spot], int | None] = lambda spot: None,
     ) -> None:
-        self._within, self._spots = within, spots
+        self._within, self._spots, self._room = within, spots, room
+        self._sent: Counter[Spot] = Counter()  # calls that are there or wait for room
+        self._after: dict[str, float] = {}  # the planned seconds after the end of each call
         self._forecast = forecast.calls if forecast else {}
         self._began: float | None = None
         self._durations: dict[Spot, Durations] = {spot: Durations() for spot in spots}
@@ -281,6 +289,8 @@ class DeadlinePlanner:
             place = self._replanned(call, price, now)
         self._still -= 1
         best = self._spots[place]
+        if self._wait(best):
+            best = self._unless_full(call.address, best, price, now)
         rest = sorted(self._spots, key=lambda spot: self.seconds(spot, None))
         return (best, *(spot for spot in rest if spot != best))
 
@@ -288,6 +298,8 @@ class DeadlinePlanner:
         """Note that the call at *address* is sent to *spot*."""
         self._asked.add(spot)
         expected = self._forecast.get(address)
+        self._ends(address)
+        self._sent[spot] += 1
         self._running[address] = RunningCall(spot, now, expected.tokens if expected else None)
         self._pass(expected.needs if expected else ())
 
@@ -297,13 +309,13 @@ class DeadlinePlanner:
 
     def passed(self, address: str) -> None:
         """Note that the call at *address* is not asked any more."""
-        self._running.pop(address, None)
+        self._ends(address)
         self._over.add(address)
         self._until = -inf
 
     def failed(self, address: str) -> None:
         """Note that an attempt for the call at *address* failed; another one may come."""
-        self._running.pop(address, None)
+        self._ends(address)
         self._until = -inf
 
     def seconds(self, spot: Spot, tokens: float | None) -> float:
@@ -321,6 +333,31 @@ class DeadlinePlanner:
         usual, mean, slope, deviation = durations.line()
         more = 0.0 if tokens is None else slope * (tokens - usual)
         return max(mean + more, 0.0) + _SPREAD * deviation / sqrt(self._depth)
+
+    def _ends(self, address: str) -> None:
+        if (running := self._running.pop(address, None)) is not None:
+            self._sent[running.spot] -= 1
+
+    def _wait(self, spot: Spot) -> float:
+        """The seconds until *spot* has room for one more call, rather more than less."""
+        room = self._room(spot)
+        turns = 0 if room is None else self._sent[spot] // room
+        return turns * self.seconds(spot, None) if turns else 0.0
+
+    def _unless_full(self, address: str, planned: Spot, price: PriceOf, now: float) -> Spot:
+        """Where to ask as *planned* has no room: the cheapest place that is in time, or the first
+        that would answer."""
+        expected = self._forecast.get(address)
+        tokens, prompt = (expected.tokens, expected.prompt_tokens) if expected else (None, None)
+        ends = {spot: self._wait(spot) + self.seconds(spot, tokens) for spot in self._spots}
+        assert self._began is not None
+        until = self._began + self._within - now - self._after.get(address, 0.0)
+        in_time = [spot for spot in self._spots if ends[spot] <= until]
+        if planned in in_time:
+            return planned
+        if in_time:
+            return min(in_time, key=lambda spot: (price(spot, prompt, tokens), ends[spot]))
+        return min(self._spots, key=lambda spot: (ends[spot], spot != planned))
 
     def _pass(self, needs: Sequence[str]) -> None:
         """Expect no calls any more that calls which have begun would have waited for."""
@@ -357,6 +394,7 @@ class DeadlinePlanner:
             plan, nodes = short, nodes[:size]
         plans = chosen_by(plan, remaining)
         self._planned = dict(zip(nodes, plans, strict=True))
+        self._after = dict(zip(nodes, plan.paths(plans)[1], strict=True))
         self._until, self._still = now + max(remaining, 0.0) * _STEADY, len(nodes) // _LONG
         return self._planned[call.address]
 

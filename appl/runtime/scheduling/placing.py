@@ -275,7 +275,9 @@ class Placing:
 
             planner = self._planners.get(route)
             if planner is None:
-                planner = DeadlinePlanner(route.within, route.spots, self.forecast, self._over)
+                planner = DeadlinePlanner(
+                    route.within, route.spots, self.forecast, self._over, self._room
+                )
                 self._planners[route] = planner
             price = partial(self._price, request)
             spots = planner.ranked(call, price, self._now(spots[0]))
@@ -285,6 +287,9 @@ class Placing:
         """True if its backend could not be connected with recently."""
         until = self._away_until.get(spot.backend)
         return until is not None and self._now(spot) < until
+
+    def _room(self, spot: Spot) -> int | None:
+        return self.schedulers[spot.backend].dispatcher.traffic.slots.most
 
     def _now(self, spot: Spot) -> float:
         return self.schedulers[spot.backend].dispatcher.now()
