@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 from appl.backend import Sample, TokenLogprob, Usage
@@ -31,7 +32,8 @@ def answers(found: Any, wanted: int, who: str, stop: Sequence[str] = ()) -> list
     listed = found if type(found) is list else [found]
     if len(listed) < wanted:
         raise MalformedResponse(f"{who} gave {len(listed)} answers where {wanted} were asked for")
-    return [_stopped(read(each, who), stop) for each in listed]
+    given = map(partial(read, who=who), listed)
+    return [_stopped(each, stop) for each in given] if stop else list(given)
 
 
 def _stopped(answer: Mapping[str, Any], stop: Sequence[str]) -> Mapping[str, Any]:
