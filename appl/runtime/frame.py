@@ -70,11 +70,12 @@ class FrameTree(Protocol):
     root: Frame
     task: asyncio.Task[object] | None
     suspended: dict[Frame, None]
+    guests: set[Frame]
 
     def scope_tasks(self) -> None:
         """Give scopes to the tasks that the running loop makes from now on."""
 
-    def scope(self, run: FrameRun, parent: Frame, content: str) -> Frame:
+    def scope(self, run: FrameRun, parent: Frame, content: str, is_guest: bool = False) -> Frame:
         """A scope for a task of the user's own, or for what it calls on a thread of its own."""
 
     def next_scope(self, frame: ThreadFrame, content: str) -> None:
@@ -334,10 +335,11 @@ def current() -> FrameRun:
     """The run that the caller is in: its own, the one that is open, else the process's.
 
     That is the open run of its thread, or the only one. Where several threads or tasks have runs
-    open, as in a server, another thread is in none of them.
+    open, as in a server, another thread is in none of them; neither is the main thread in that of a
+    thread, which may close it at any moment.
     """
     frame = FRAME.get()
-    if frame is not None:
+    if frame is not None and not _is_left(frame):
         return frame.run
     thread, task = threading.get_ident(), task_here()
     runs = list(open_runs)  # other threads open and close theirs meanwhile
@@ -345,8 +347,15 @@ def current() -> FrameRun:
         if run.tree.root.thread == thread and run.tree.task in (None, task):
             return run
     if len({(run.tree.root.thread, run.tree.task) for run in runs}) == 1:
-        return runs[-1]
+        main = threading.main_thread().ident
+        if thread != main or runs[-1].tree.root.thread == main:
+            return runs[-1]
     return isolated_run() or cast(FrameRun, services.sessions().process_run())
+
+
+def _is_left(frame: Frame) -> bool:
+    """True if a run is over in which the caller's thread or task has only been a guest."""
+    return frame.run.closed and frame in frame.run.tree.guests
 
 
 def enclosing_run() -> FrameRun | None:
@@ -376,9 +385,15 @@ def here(content: Callable[..., str], *about: object, call: bool = True) -> Fram
     *content*, which gets *about*, names the scope of an outermost *call* on a thread of the user's
     own, and that of a task that has none: threads of a pool take their work in any order.
     """
-    frame, thread = FRAME.get(), threading.get_ident()
+    frame, thread, is_guest = FRAME.get(), threading.get_ident(), False
+    if frame is not None and frame.run.closed and _is_left(frame):
+        frame = None
     if frame is None or frame.parent is None:  # an outermost one
-        run = frame.run if frame is not None else current()
+        if frame is not None:
+            run = frame.run
+        else:
+            run = current()
+            is_guest = run in open_runs and run is not services.sessions().hosted_run()
         tree, task = run.tree, None
         if asyncio._get_running_loop() is not None:
             tree.scope_tasks()
@@ -386,7 +401,7 @@ def here(content: Callable[..., str], *about: object, call: bool = True) -> Fram
         in_fiber = frame is not None and type(getcurrent()) is Stack
         frame = tree.root
         if frame.thread != thread or not (in_fiber or tree.task is task):
-            frame = tree.scope(run, frame, content(*about))
+            frame = tree.scope(run, frame, content(*about), is_guest)
     elif frame.thread != thread:
         frame = frame.run.tree.scope(frame.run, frame, content(*about))
     elif call and type(frame) is ThreadFrame and frame.counts:

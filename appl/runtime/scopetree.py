@@ -57,6 +57,7 @@ class ScopeTree:
 
     ``root`` is the outermost frame and ``task`` the asyncio task that it belongs to, if any;
     ``scopes`` are those of tasks and threads of the user's own, with what each belongs to;
+    ``guests`` are those of them that came to the run only as it was the one that was open;
     ``suspended`` those of generators that have begun and not ended.
     """
 
@@ -65,6 +66,7 @@ class ScopeTree:
         self.root.account = account
         self.task = task_here()
         self.scopes: dict[Frame, ref[Holder]] = {}  # in the order in which they were made
+        self.guests: set[Frame] = set()
         self._prune_at = _PRUNE
         self.suspended: dict[Frame, None] = {}
         self._factories: list[ScopedTasks] = []
@@ -102,7 +104,7 @@ class ScopeTree:
         if not isinstance(loop.get_task_factory(), ScopedTasks):
             self._factories.append(ScopedTasks(loop))
 
-    def scope(self, run: FrameRun, parent: Frame, content: str) -> Frame:
+    def scope(self, run: FrameRun, parent: Frame, content: str, is_guest: bool = False) -> Frame:
         """A scope for a task of the user's own, or for what it calls on a thread of its own.
 
         Its frame holds *run*, whose tree this is: the root does not, once the run is over.
@@ -115,9 +117,12 @@ class ScopeTree:
             # addition a constant time.
             if len(self.scopes) >= self._prune_at:
                 self.scopes = {f: holder for f, holder in self.scopes.items() if _needed(f, holder)}
+                self.guests.intersection_update(self.scopes)
                 self._prune_at = 2 * len(self.scopes) + _PRUNE
             # Weakly: a task that was cancelled holds the error that ended it, and with that all the
             # variables that it had. Calls of which they alone have the generations are to end now.
+            if is_guest:
+                self.guests.add(frame)
             self.scopes[frame] = ref(task_here() or threading.current_thread())
         FRAME.set(frame)
         return frame

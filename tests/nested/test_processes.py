@@ -46,9 +46,8 @@ from tests.nested.programs import ask
 
 if __name__ == "__main__":
     main()
-    str(ask("{last}"))
+    str(ask("{name}: the last call"))
 """
-LAST = "the parent asks after the processes"
 
 
 class Parent:
@@ -72,7 +71,7 @@ class Parent:
         self.script = f"script_{seed}.py" if script else None
         project.write(f"{self.module}.py", self.program.source)
         project.write(f"test_{self.module}.py", IN_A_TEST.format(module=self.module))
-        project.write(f"script_{seed}.py", SCRIPT.format(module=self.module, last=LAST))
+        project.write(f"script_{seed}.py", SCRIPT.format(module=self.module, name=self.name))
 
     def expect(self, what: str, is_so: bool, found: object = "") -> None:
         """Note that *what* is not so."""
@@ -158,7 +157,10 @@ class Parent:
         return next(
             path.stem
             for path in self.project.traces
-            if any(call.messages.message.content == LAST for call in Trace.open(path).calls)
+            if any(
+                call.messages.message.content == f"{self.name}: the last call"
+                for call in Trace.open(path).calls
+            )
         )
 
     def _appl(self, *words: str) -> Result:
