@@ -16,7 +16,7 @@ from tests.cli.conftest import Project, Result
 
 from .conftest import Bill, outermost
 from .paying import BACKEND, answers
-from .programs import PROCESSES, VARYING, Program
+from .programs import OWN, PROCESSES, VARYING, Program
 
 LONG = 40
 REFUSED = "was started by a program that"
@@ -53,7 +53,8 @@ if __name__ == "__main__":
 class Parent:
     """The program of one seed, with processes of these kinds: what is wrong.
 
-    As a *script* it is recorded and repeated as ``python file.py``, which gives no value.
+    As a *script* it is recorded and repeated as ``python file.py``, which gives no value and has no
+    runs inside: there they are runs of their own.
     """
 
     def __init__(
@@ -64,8 +65,9 @@ class Parent:
         project: Project,
         script: bool = False,
     ) -> None:
-        runs = ("own", "settings", *(("run", "record") if script else ()))
-        self.program = Program(seed, (*VARYING, *runs), kinds, observed)
+        runs = ("run", "record", "call", "map", "thread", "state", "refused", "failed")
+        without = (*VARYING, *OWN, *(runs if script else ()))
+        self.program = Program(seed, without, kinds, observed)
         self.project, self.module = project, f"parent_{seed}_{int(observed)}"
         self.name, self.faults = f"{seed} {kinds} {observed} {script}", list[str]()
         self.script = f"script_{seed}.py" if script else None
