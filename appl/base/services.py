@@ -54,6 +54,9 @@ class Engines(Protocol):
         """The results of *f* for all *items*."""
 
 
+is_command = False
+"""True if the process is that of a command, and runs no program but that of the command."""
+
 sessions: Callable[[], Sessions]
 """Where runs are opened."""
 

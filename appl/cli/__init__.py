@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from appl.base import services
 from appl.base.packages import version
 from appl.cli import exits
 from appl.cli.commands import LazyGroup, Options, appl_command, need_command, usage_lines
@@ -72,6 +73,7 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    services.is_command = argv is None
     try:
         if (instruction := os.environ.get("_APPL_COMPLETE")) is not None:
             from appl.cli import completion  # only the Tab key of a shell needs it

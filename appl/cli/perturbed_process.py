@@ -72,7 +72,7 @@ def spawned(
     with tempfile.TemporaryDirectory() as directory:
         result = Path(directory) / "result.json"
         order = {
-            "program": asdict(program),
+            "program": {name: v for name, v in asdict(program).items() if name != "ending"},
             "world": asdict(world),
             "trace": str(trace),
             "record": record,

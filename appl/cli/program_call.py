@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from appl.cli.display import Display
@@ -17,6 +17,7 @@ from appl.cli.terminal import TermSafe, out
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
+from appl.session.process import join_threads, threads_left
 
 
 class ValuePrinter:
@@ -52,43 +53,82 @@ class ValuePrinter:
         return self._value if self._shower is not None or not self._texts else "".join(self._texts)
 
 
+class Ending:
+    """How a program ends: with its value, or by ``sys.exit``, before which its command reports."""
+
+    def __init__(self) -> None:
+        self.exit: SystemExit | None = None
+
+    @contextlib.contextmanager
+    def awaited(self) -> Iterator[None]:
+        """A block in which the program runs."""
+        self.exit = None
+        try:
+            yield
+        except SystemExit as wish:
+            self.exit = wish
+
+    def leave(self) -> None:
+        """End the command as the program wished, if it did."""
+        if self.exit is not None:
+            raise self.exit
+
+
 def call(
     run: Run,
     function: Callable[..., object],
     values: dict[str, object],
     speaker: ValuePrinter | None = None,
+    ending: Ending | None = None,
 ) -> object:
     """Run *function* in *run*, wait for everything it started, and return its finished value.
 
-    If it returns a stream, *speaker* reads it.
+    If it returns a stream, *speaker* reads it. A ``SystemExit`` is kept in *ending* if that is
+    given, and the value is ``None``.
     """
     speaker = speaker or ValuePrinter()
+    kept = contextlib.nullcontext() if ending is None else ending.awaited()
     inner = inspect.unwrap(function)
     if inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner):
-        return asyncio.run(_acall(run, function, values, speaker))
+        return asyncio.run(_acall(run, function, values, speaker, kept))
     with run:
-        value = function(**values)
-        if isinstance(value, TextStream):
-            with contextlib.closing(speaker):
-                for piece in value:
-                    speaker.add(piece)
-            return speaker.value()
-        if inspect.iscoroutine(value) or inspect.isasyncgen(value):
-            raise UsageError(f"{function.__name__} returns a coroutine but is not an `async def`")
-        return resolve(list(value) if inspect.isgenerator(value) else value)
+        result = None
+        with kept:
+            value = function(**values)
+            if inspect.iscoroutine(value) or inspect.isasyncgen(value):
+                name = function.__name__
+                raise UsageError(f"{name} returns a coroutine but is not an `async def`")
+            if isinstance(value, TextStream):
+                with contextlib.closing(speaker):
+                    for piece in value:
+                        speaker.add(piece)
+                result = speaker.value()
+            else:
+                result = resolve(list(value) if inspect.isgenerator(value) else value)
+        join_threads()
+        return result
 
 
 async def _acall(
-    run: Run, function: Callable[..., Any], values: dict[str, object], speaker: ValuePrinter
+    run: Run,
+    function: Callable[..., Any],
+    values: dict[str, object],
+    speaker: ValuePrinter,
+    kept: contextlib.AbstractContextManager[None],
 ) -> object:
     async with run:
-        value = function(**values)
-        if inspect.isasyncgen(value):
-            return await aresolve([item async for item in value])
-        value = await value
-        if isinstance(value, TextStream):
-            with contextlib.closing(speaker):
-                async for piece in value:
-                    speaker.add(piece)
-            return speaker.value()
-        return await aresolve(value)
+        result = None
+        with kept:
+            value = function(**values)
+            if inspect.isasyncgen(value):
+                result = await aresolve([item async for item in value])
+            elif isinstance(value := await value, TextStream):
+                with contextlib.closing(speaker):
+                    async for piece in value:
+                        speaker.add(piece)
+                result = speaker.value()
+            else:
+                result = await aresolve(value)
+        if threads_left():
+            await asyncio.to_thread(join_threads)
+        return result

@@ -15,7 +15,7 @@ from appl.config import load as load_config
 from appl.runtime import isolated
 from appl.runtime.preview import Preview
 from appl.runtime.prompts.rendering import Rendering
-from appl.session.process import hosted
+from appl.session.process import abandon_threads, hosted
 from appl.session.session import make_session
 
 _SETTINGS = ("model", "backend", *SAMPLING)
@@ -46,6 +46,7 @@ def command(options: Options) -> None:
     with to_stderr(True):
         rendering = rendered(target, words, merged(options, options.late), prog)
     print_found(options.json, rendering.as_data(), [str(rendering)])
+    abandon_threads()
 
 
 def rendered(target: Target, words: list[str], options: Options, prog: str) -> Rendering:

@@ -199,10 +199,10 @@ class Preview(Run):
 
     @contextlib.contextmanager
     def as_far_as_it_goes(self) -> Iterator[None]:
-        """A block that ends where its program needs a value that it does not get."""
+        """A block that ends where its program needs a value that it does not get, or exits."""
         try:
             yield
-        except _Unanswered:
+        except (_Unanswered, SystemExit):
             return
         except BaseExceptionGroup as group:  # of tasks, one of which ended so
             others = group.split(_Unanswered)[1]

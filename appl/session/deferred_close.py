@@ -7,8 +7,10 @@ cancels the answer.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import inspect
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from appl.base import threads
 from appl.base.collecting import stack_of
 from appl.base.threads import process_lock
 from appl.base.tracebacks import is_library
+from appl.errors import RunClosed
 from appl.runtime.concurrency.loop_thread import io_thread
 
 if TYPE_CHECKING:
@@ -34,8 +37,7 @@ def at_exit(action: Callable[[], None]) -> None:
     # Callbacks registered with threading run in reverse order. Importing this module registers the
     # end of its executors; importing it first makes that end come after ours, so that the I/O loop
     # may still use executors while runs close.
-    import concurrent.futures.thread  # its own end must come after ours  # noqa: F401
-
+    load_pools()
     if threads.REFUSES:
         threads.reserve()
         threads.start(
@@ -46,6 +48,20 @@ def at_exit(action: Callable[[], None]) -> None:
         register(action)
     except RuntimeError:  # the main thread is done already, and Python waits for the others
         atexit.register(action)
+
+
+def load_pools() -> None:
+    """Import what makes thread pools. Raises ``RunClosed`` if it is too late to begin a run."""
+    main = threading.main_thread()
+    exits = threading.current_thread() is main and not main.is_alive()  # in a function of atexit
+    with contextlib.suppress(RuntimeError):  # when the main thread has ended
+        import concurrent.futures.thread  # `import appl` must not cost it  # noqa: F401
+    if exits or "concurrent.futures.thread" not in sys.modules:
+        raise RunClosed(
+            "the first call comes after the main thread has ended, when no run can begin any more\n"
+            "  have the main thread wait for the thread that asks, as in thread.join(); a function "
+            "of atexit can ask nothing"
+        )
 
 
 def users_threads() -> list[threading.Thread]:

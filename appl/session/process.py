@@ -18,13 +18,13 @@ from types import FrameType
 from typing import NoReturn
 
 from appl import config as settings
-from appl.base import error_hooks, tracebacks
+from appl.base import error_hooks, services, tracebacks
 from appl.base.threads import process_lock
 from appl.config import Config
-from appl.errors import ConfigError
+from appl.errors import ConfigError, RunClosed
 from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.runtime.run import Run
-from appl.session.deferred_close import at_exit, users_threads
+from appl.session.deferred_close import at_exit, load_pools, users_threads
 from appl.session.entry import PROGRAM
 from appl.session.session import BUDGET_ACCOUNT, OUTER, RECORDED, Session, make_session, shown, tell
 from appl.tracing.recording.writer import sync_before_exit
@@ -35,6 +35,7 @@ _opener: Callable[[], Session] | None = None
 _exports: contextlib.ExitStack | None = None  # what is undone when the hosted program has ended
 _opening = False  # the opener runs, and may open nothing inside of what it opens
 _is_announced = False
+_others: list[threading.Thread] = []  # of the user's threads, those before the hosted program
 _LOOK_S = 0.05
 _LIMITS = ("concurrency", "home", "privacy", "trace")
 _BUDGET = "APPL_BUDGET"
@@ -53,6 +54,7 @@ def process_session(script: Callable[[], Session] | None = None) -> Session:
             settings.settle(_refusing(_process.run, _users_place()))
         elif _process is None:
             assert script is not None, "no program is hosted"
+            load_pools()
             _process = script()
             settings.settle(_refusing(_process.run, _users_place()))
             _process.run.on_late = rest_if_daemon
@@ -104,9 +106,9 @@ def hosted(opener: Callable[[], Session]) -> Iterator[None]:
 
     Calls that a module makes at import thus belong to the run of the function called afterwards.
     """
-    global _process, _opener, _exports
-    before = _process, _opener, _exports
-    _process, _opener, _exports = None, opener, contextlib.ExitStack()
+    global _process, _opener, _exports, _others
+    before = _process, _opener, _exports, _others
+    _process, _opener, _exports, _others = None, opener, contextlib.ExitStack(), users_threads()
     began = settings.settle(None)
     _forget_in_children()
     try:
@@ -118,8 +120,16 @@ def hosted(opener: Callable[[], Session]) -> Iterator[None]:
     else:
         _end_hosted(None)
     finally:
-        _process, _opener, _exports = before
+        _exports, _others = before[2:]
+        if services.is_command:  # what threads and functions of atexit still ask is not answered
+            _opener = _over
+        else:
+            _process, _opener = before[:2]
         settings.settle(began)
+
+
+def _over() -> NoReturn:
+    raise RunClosed("the program is over: nothing can be started in it any more")
 
 
 def _refusing(run: Run, began: str) -> settings.TooLate:
@@ -199,7 +209,7 @@ def _close_process() -> None:
     try:
         failed = _unhandled()
         if failed is None:
-            _join_users_threads()
+            join_threads()
     except BaseException as error:  # a Ctrl-C: the run is closed all the same
         late = error
     try:
@@ -226,13 +236,29 @@ def _close_process() -> None:
         die_of_signal()
 
 
-def _join_users_threads() -> None:
-    """Wait for the threads of the user's code, as Python does before it exits.
+def threads_left() -> list[threading.Thread]:
+    """The threads of the program's code that Python waits for before it exits.
 
     Those of libraries, such as those of executors, may themselves wait for the end.
     """
-    while running := users_threads():
+    return [thread for thread in users_threads() if thread not in _others]
+
+
+def join_threads() -> None:
+    """Wait for the threads of the program's code, as Python does before it exits."""
+    while running := threads_left():
         running[0].join(_LOOK_S)
+
+
+def abandon_threads() -> None:
+    """End a command at once whose program was cut short, if threads of the program's code go on.
+
+    What they wait for may never come, and Python waits for them.
+    """
+    if services.is_command and threads_left():
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(0)
 
 
 def _stay_interrupted() -> None:

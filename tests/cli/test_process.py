@@ -147,7 +147,7 @@ threading.Thread(target=interrupt, daemon={daemon}).start()
 
 @pytest.mark.parametrize(
     ("place", "daemon", "backend"),
-    [("_sleep", True, "never:Never"), ("_join_users_threads", False, "appl.testing:Echo")],
+    [("_sleep", True, "never:Never"), ("join_threads", False, "appl.testing:Echo")],
     ids=["while the end waits for an answer", "while it waits for a thread of the user"],
 )
 def test_ctrl_c_at_the_end_of_a_script_closes_its_trace(

@@ -10,7 +10,7 @@ import runpy
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import click
 
 from appl.cli.arguments import bind
 from appl.cli.commands import Options
-from appl.cli.program_call import call
+from appl.cli.program_call import Ending, call
 from appl.cli.run_options import options
 from appl.cli.target import Target, UsageError, load, parse
 from appl.cli.terminal import counted, say
@@ -28,7 +28,7 @@ from appl.errors import UntrustedTrace
 from appl.runtime import isolated
 from appl.session.entry import Entry, changed_files
 from appl.session.ownership import is_own, require_own
-from appl.session.process import hosted, process_session
+from appl.session.process import hosted, hosted_run, join_threads, process_session
 from appl.session.session import Session, shown
 from appl.tracing import Trace
 
@@ -37,7 +37,8 @@ from appl.tracing import Trace
 class RecordedProgram:
     """The program that a trace records: a function with its command line, or a script.
 
-    ``words`` are the arguments of a script, which are not recorded.
+    ``words`` are the arguments of a script, which are not recorded. ``ending`` says whether its
+    last run ended by ``sys.exit``.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class RecordedProgram:
     argc: int
     name: str
     words: tuple[str, ...] = ()
+    ending: Ending = field(default_factory=Ending, compare=False)
 
     @property
     def target(self) -> Target:
@@ -63,13 +65,16 @@ class RecordedProgram:
     def run(self, opener: Callable[[], Session], answered_by: str = isolated.RECORD) -> object:
         """Run the program in the session that *opener* makes, and return its value.
 
+        The value is ``None`` if it ends by ``sys.exit``, which is kept in ``ending``.
+
         Processes that it starts may ask nobody, as only *answered_by* answers, if that is given.
         """
         with isolated.program(answered_by), hosted(opener):
             if self.kind == "cli":
                 function, values = self.bound()
-                return call(process_session().run, function, values)
+                return call(process_session().run, function, values, ending=self.ending)
             self._script()
+            hosted_run()  # also if it has asked nothing
             return None
 
     def bound(self) -> tuple[Callable[..., Any], dict[str, object]]:
@@ -85,7 +90,9 @@ class RecordedProgram:
         sys.argv = [self.file, *self.words]
         sys.path.insert(0, str(Path(self.file).parent))
         try:
-            runpy.run_path(self.file, run_name="__main__")
+            with self.ending.awaited():
+                runpy.run_path(self.file, run_name="__main__")
+            join_threads()
         finally:
             sys.argv = before
 

@@ -32,6 +32,7 @@ def command(options: Options) -> None:
     with to_stderr(options.json), checked(replayer):
         value = program.run(lambda: replay_session(replayer, instruments=[shower]))
     _report(value, trace, shower, options.json)
+    program.ending.leave()
 
 
 def _report(value: object, trace: Trace, shower: PlainDisplay, as_document: bool) -> None:

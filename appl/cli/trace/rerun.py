@@ -18,6 +18,7 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, print_value, say, say_next, to_stderr
 from appl.cli.trace import recorded_program
 from appl.errors import InvalidOption
+from appl.session.process import abandon_threads
 from appl.session.rerunning import foreseen, imported_anew, prediction_session, rerun_session
 from appl.session.session import Session, settled
 from appl.tracing.explaining.rerun_report import RerunReport
@@ -86,6 +87,7 @@ def command(command_options: Options) -> None:
         )
     else:
         _rerun(Rerunner(trace, **options), program, command_options)
+        program.ending.leave()
 
 
 def _predict(
@@ -108,6 +110,7 @@ def _predict(
         out(as_json(prediction.as_data()))
     else:
         out("\n".join(one_line(line, _WIDTH) for line in prediction.lines()))
+    abandon_threads()
 
 
 def _performed(

@@ -70,6 +70,7 @@ def command(options: Options) -> int | None:
         value = program.run(opener, answered_by="")
     assert options.session is not None and options.session.tally is not None
     _report(value, resumer, options.session.tally, options)
+    program.ending.leave()
     return None
 
 
