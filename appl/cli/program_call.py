@@ -53,8 +53,8 @@ class ValuePrinter:
         return self._value if self._shower is not None or not self._texts else "".join(self._texts)
 
 
-class Ending:
-    """How a program ends: with its value, or by ``sys.exit``, before which its command reports."""
+class ProgramEnd:
+    """The end of a program: by its value, or by ``sys.exit``, before which its command reports."""
 
     def __init__(self) -> None:
         self.exit: SystemExit | None = None
@@ -79,7 +79,7 @@ def call(
     function: Callable[..., object],
     values: dict[str, object],
     speaker: ValuePrinter | None = None,
-    ending: Ending | None = None,
+    ending: ProgramEnd | None = None,
 ) -> object:
     """Run *function* in *run*, wait for everything it started, and return its finished value.
 

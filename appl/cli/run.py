@@ -15,7 +15,7 @@ from appl.cli.arguments import ProgramCommand, bind, help_text, merged, wants_he
 from appl.cli.commands import Options, appl_command
 from appl.cli.display import Display, display
 from appl.cli.overrides import budget_of, new_trace
-from appl.cli.program_call import Ending, ValuePrinter, call
+from appl.cli.program_call import ProgramEnd, ValuePrinter, call
 from appl.cli.run_options import SETTINGS, options, run_options
 from appl.cli.target import Target, load, parse
 from appl.cli.terminal import out, print_value, say, say_next, to_stderr
@@ -71,7 +71,7 @@ def perform(plan: Invocation, command_options: Options, shower: Display | None =
     quiet = plan.given.quiet or plan.given.json
     shower = shower or display(quiet=quiet, answers=plan.given.stream)
     replace_input()
-    ending = Ending()
+    ending = ProgramEnd()
     with hosted(lambda: _session(plan, shower)):
         with to_stderr(plan.given.json):
             function = load(plan.target, to_call=True)

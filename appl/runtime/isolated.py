@@ -16,6 +16,7 @@ ISOLATED = "APPL_ISOLATED"
 """Set in the environment of processes that such a run's program starts: who answers it."""
 
 RECORD = "a record"
+"""The answerer of replays, tapes and predictions."""
 
 _lock = process_lock()
 _open = 0
@@ -62,7 +63,7 @@ def program(answerer: str) -> Iterator[None]:
 
 
 def inherited() -> str | None:
-    """Who answers the program that has started this process, if it is isolated."""
+    """The answerer of the program that has started this process, if that is isolated."""
     with _lock:
         return _before if _open else os.environ.get(ISOLATED)
 

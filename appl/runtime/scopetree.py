@@ -119,10 +119,10 @@ class ScopeTree:
                 self.scopes = {f: holder for f, holder in self.scopes.items() if _needed(f, holder)}
                 self.guests.intersection_update(self.scopes)
                 self._prune_at = 2 * len(self.scopes) + _PRUNE
-            # Weakly: a task that was cancelled holds the error that ended it, and with that all the
-            # variables that it had. Calls of which they alone have the generations are to end now.
             if is_guest:
                 self.guests.add(frame)
+            # Weakly: a task that was cancelled holds the error that ended it, and with that all the
+            # variables that it had. Calls of which they alone have the generations are to end now.
             self.scopes[frame] = ref(task_here() or threading.current_thread())
         FRAME.set(frame)
         return frame

@@ -120,11 +120,10 @@ def hosted(opener: Callable[[], Session]) -> Iterator[None]:
     else:
         _end_hosted(None)
     finally:
-        _exports, _others = before[2:]
+        ended = _process
+        _process, _opener, _exports, _others = before
         if services.is_command:  # what threads and functions of atexit still ask is not answered
-            _opener = _over
-        else:
-            _process, _opener = before[:2]
+            _process, _opener = ended, _over
         settings.settle(began)
 
 

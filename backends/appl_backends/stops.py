@@ -21,9 +21,9 @@ def held(text: str, marks: Sequence[str]) -> int:
     return found
 
 
-def up_to_stop(text: str, stop: Sequence[str]) -> str:
-    """*text* up to the first of the *stop* texts in it."""
-    return text[: min((at for each in stop if (at := text.find(each)) >= 0), default=None)]
+def first_stop(text: str, stop: Sequence[str]) -> int | None:
+    """The place of the first of the *stop* texts in *text*; ``None`` if there is none."""
+    return min((at for each in stop if (at := text.find(each)) >= 0), default=None)
 
 
 class TextFilter:
@@ -91,10 +91,9 @@ class TextFilter:
 
     def _certain(self, *, last: bool) -> str:
         text = self._buffer
-        found = [at for stop in self._stop if (at := text.find(stop)) >= 0]
-        if found:
+        if (at := first_stop(text, self._stop)) is not None:
             self.stopped, self._buffer = True, ""
-            return text[: min(found)]
+            return text[:at]
         certain = len(text) if last else len(text) - held(text, self._stop)
         self._buffer = text[certain:]
         return text[:certain]

@@ -120,20 +120,20 @@ def _lines(
     if waits:
         yield "@pytest.mark.asyncio"
     yield f"{'async ' if waits else ''}def {test}({'appl_run' if function else ''}):"
-    exits = program.ending.exit
-    indent = "    " if exits is None else "        "
-    if exits is not None:
-        yield "    with pytest.raises(SystemExit) as end:"
     if function is None:
-        yield f"{indent}runpy.run_path({_path(program, file)}, run_name='__main__')"
-    written = ", ".join(f"{name}={argument!r}" for name, argument in arguments.items())
-    called = f"{program.function}({written})"
-    whole = f"await appl_run.avalue({called})" if waits else f"appl_run.value({called})"
-    if function is not None and exits is not None:
-        yield f"{indent}{whole}"
-    if exits is not None and not _secrets(exits.code) and _is_literal(exits.code):
-        yield f"    assert end.value.code == {exits.code!r}"
-    if function is None or exits is not None:
+        whole = f"runpy.run_path({_path(program, file)}, run_name='__main__')"
+    else:
+        written = ", ".join(f"{name}={argument!r}" for name, argument in arguments.items())
+        called = f"{program.function}({written})"
+        whole = f"await appl_run.avalue({called})" if waits else f"appl_run.value({called})"
+    if (exits := program.ending.exit) is not None:
+        yield "    with pytest.raises(SystemExit) as end:"
+        yield f"        {whole}"
+        if not _secrets(exits.code) and _is_literal(exits.code):
+            yield f"    assert end.value.code == {exits.code!r}"
+        return
+    if function is None:
+        yield f"    {whole}"
         return
     plain = _plain(value)
     secrets = _secrets(plain)

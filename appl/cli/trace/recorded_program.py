@@ -18,7 +18,7 @@ import click
 
 from appl.cli.arguments import bind
 from appl.cli.commands import Options
-from appl.cli.program_call import Ending, call
+from appl.cli.program_call import ProgramEnd, call
 from appl.cli.run_options import options
 from appl.cli.target import Target, UsageError, load, parse
 from appl.cli.terminal import counted, say
@@ -48,7 +48,7 @@ class RecordedProgram:
     argc: int
     name: str
     words: tuple[str, ...] = ()
-    ending: Ending = field(default_factory=Ending, compare=False)
+    ending: ProgramEnd = field(default_factory=ProgramEnd, compare=False)
 
     @property
     def target(self) -> Target:

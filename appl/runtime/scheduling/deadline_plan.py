@@ -290,7 +290,7 @@ class DeadlinePlanner:
         self._still -= 1
         best = self._spots[place]
         if self._wait(best):
-            best = self._unless_full(call.address, best, price, now)
+            best = self._without_room(call.address, best, price, now)
         rest = sorted(self._spots, key=lambda spot: self.seconds(spot, None))
         return (best, *(spot for spot in rest if spot != best))
 
@@ -335,6 +335,7 @@ class DeadlinePlanner:
         return max(mean + more, 0.0) + _SPREAD * deviation / sqrt(self._depth)
 
     def _ends(self, address: str) -> None:
+        """Note that the call at *address* is at no place any more."""
         if (running := self._running.pop(address, None)) is not None:
             self._sent[running.spot] -= 1
 
@@ -344,11 +345,14 @@ class DeadlinePlanner:
         turns = 0 if room is None else self._sent[spot] // room
         return turns * self.seconds(spot, None) if turns else 0.0
 
-    def _unless_full(self, address: str, planned: Spot, price: PriceOf, now: float) -> Spot:
-        """Where to ask as *planned* has no room: the cheapest place that is in time, or the first
-        that would answer."""
+    def _without_room(self, address: str, planned: Spot, price: PriceOf, now: float) -> Spot:
+        """The place for a call as *planned* has no room for it.
+
+        That is *planned* if the call ends in time all the same, else the cheapest place where it
+        does, else the one where it ends first.
+        """
         expected = self._forecast.get(address)
-        tokens, prompt = (expected.tokens, expected.prompt_tokens) if expected else (None, None)
+        tokens, prompt = (None, None) if expected is None else expected[:2]
         ends = {spot: self._wait(spot) + self.seconds(spot, tokens) for spot in self._spots}
         assert self._began is not None
         until = self._began + self._within - now - self._after.get(address, 0.0)

@@ -16,7 +16,7 @@ from appl.backend.http import excerpt, too_long
 from appl.errors import MalformedResponse
 from appl_backends.sglang import answers
 from appl_backends.sglang.tools import CALLED, Offer
-from appl_backends.stops import held, up_to_stop
+from appl_backends.stops import first_stop, held
 
 THINK, THOUGHT = "<think>", "</think>"
 
@@ -60,7 +60,7 @@ class AnswerReader:
         """Reasoning and text that an answer certainly has which has begun with *raw*."""
         if self.offer is not None and self.offer.must:
             return "", ""
-        raw = up_to_stop(raw, self.stop)
+        raw = raw[: first_stop(raw, self.stop)]
         reasoning, text = self._apart(raw[: len(raw) - held(raw, self.stop)], ended=False)
         if self.offer is None:
             return reasoning or "", text

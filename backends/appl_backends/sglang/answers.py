@@ -18,7 +18,7 @@ from appl.backend import Sample, TokenLogprob, Usage
 from appl.backend.check import MOST, count_of, number_in, text_in
 from appl.backend.http import error_of_payload, excerpt, is_error
 from appl.errors import BackendUnavailable, MalformedResponse
-from appl_backends.stops import up_to_stop
+from appl_backends.stops import first_stop
 
 UNKNOWN = "unknown"
 """The finish reason of an answer that is there and does not say why it ended."""
@@ -38,11 +38,11 @@ def answers(found: Any, wanted: int, who: str, stop: Sequence[str] = ()) -> list
 
 def _stopped(answer: Mapping[str, Any], stop: Sequence[str]) -> Mapping[str, Any]:
     """*answer* up to a stop text, which a server misses where it has more tokens than usual."""
-    text = up_to_stop(answer["text"], stop)
-    if text == answer["text"]:
+    at = first_stop(answer["text"], stop)
+    if at is None:
         return answer
-    ended = {"type": "stop", "matched": ""}
-    return {**answer, "text": text, "meta_info": {**answer["meta_info"], "finish_reason": ended}}
+    meta = {**answer["meta_info"], "finish_reason": {"type": "stop", "matched": ""}}
+    return {**answer, "text": answer["text"][:at], "meta_info": meta}
 
 
 def read(answer: Any, who: str) -> Mapping[str, Any]:
